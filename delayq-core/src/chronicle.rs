@@ -1,5 +1,5 @@
-//! The chronicle: figures of each type, minute by minute, and what operators did. For people; no
-//! operation on tasks reads it.
+//! The chronicle: figures of each type, minute by minute, and a log of operators' actions. For
+//! people; no operation on tasks reads it.
 
 use async_trait::async_trait;
 
@@ -22,24 +22,24 @@ use crate::error::{Error, Result};
 use crate::name::TaskType;
 use crate::time::Timestamp;
 
-/// What a store keeps for people to look at afterwards. Both are bounded: figures to less than 100
-/// KiB a type, actions to [`MAX_ACTIONS`] a namespace. The methods are optional: a store that does
-/// not have one answers [`Error::Unsupported`].
+/// Records that a store keeps for people to look at later. Both kinds are limited: figures to less
+/// than 100 KiB a type, actions to [`MAX_ACTIONS`] a namespace. The methods are optional: a store
+/// without one answers [`Error::Unsupported`].
 #[async_trait]
 pub trait Chronicle: Send + Sync {
-    /// Adds what an instance has counted in each of these minutes to what the store has of them.
+    /// Adds the counts of an instance for each of these minutes to the store's figures for them.
     /// The store keeps minutes for 24 hours and hours for 30 days, by its own clock or by the
-    /// newest minute it was given. What is older is dropped.
+    /// newest minute it was given. Older figures are dropped.
     ///
-    /// Repeating it counts twice: a caller in doubt drops the figures instead.
+    /// A repeated call counts twice, so a caller in doubt drops the figures instead.
     async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
         let _ = (task_type, minutes);
         Err(Error::Unsupported("add_figures"))
     }
 
-    /// The figures of a type since `since`, the span that holds it included, by their time; minutes
-    /// or hours in which nothing happened are left out. Those of [`Step::Minute`] reach 24 hours
-    /// back, those of [`Step::Hour`] 30 days.
+    /// The figures of a type since `since`, including the span that contains it, in order of time.
+    /// Minutes or hours without events are left out. Those of [`Step::Minute`] reach 24 hours back,
+    /// those of [`Step::Hour`] 30 days.
     async fn figures(
         &self,
         task_type: &TaskType,
@@ -50,15 +50,16 @@ pub trait Chronicle: Send + Sync {
         Err(Error::Unsupported("figures"))
     }
 
-    /// Adds an operator's action to the log, at the store's now. Also a full store takes it. The
-    /// oldest one beyond [`MAX_ACTIONS`] is forgotten. No operation changes or removes one.
+    /// Adds an operator's action to the log, at the store's present time. A full store also takes
+    /// it. The oldest action beyond [`MAX_ACTIONS`] is forgotten. No operation changes or removes
+    /// one.
     async fn log_action(&self, action: &Action) -> Result<()> {
         let _ = action;
         Err(Error::Unsupported("log_action"))
     }
 
-    /// Up to `limit` (at most [`MAX_ACTION_PAGE`]) actions, the latest first; those before the one
-    /// numbered `before`, if that is given.
+    /// Up to `limit` (at most [`MAX_ACTION_PAGE`]) actions, latest first; with `before`, only those
+    /// before the one with that number.
     async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
         let _ = (before, limit);
         Err(Error::Unsupported("actions"))

@@ -1,4 +1,4 @@
-//! Documents: small named records of whoever runs the store, such as the tokens of a server. No
+//! Documents: small named records of the store's operator, such as the tokens of a server. No
 //! operation on tasks reads them.
 
 use async_trait::async_trait;
@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::name::is_word;
 
-/// Most documents of a folder.
+/// Maximum number of documents in a folder.
 pub const MAX_DOCUMENTS: usize = 10_000;
-/// Most bytes of a document.
+/// Maximum size of a document in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 64 * 1_024;
-/// Most bytes of the name of a document or folder.
+/// Maximum length of the name of a document or folder, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
 /// A document.
@@ -21,11 +21,11 @@ const MAX_NAME_BYTES: usize = 200;
     reason = "a name, a revision and a text, nothing else"
 )]
 pub struct Document {
-    /// Its name in its folder.
+    /// Its name within the folder.
     pub name: String,
-    /// The revision of the folder that wrote it.
+    /// The revision of the folder at which it was written.
     pub revision: u64,
-    /// What it says.
+    /// Its text.
     pub body: String,
 }
 
@@ -36,16 +36,16 @@ pub struct Document {
     reason = "documents and a revision, nothing else"
 )]
 pub struct Folder {
-    /// How often the folder was changed; 0 for one that never was.
+    /// The number of changes to the folder; 0 if it was never changed.
     pub revision: u64,
     /// Its documents, by name.
     pub documents: Vec<Document>,
 }
 
-/// Which state of a document a change is meant for.
+/// The state of a document that a change requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Any, or none.
+    /// Any state, also absent.
     Any,
     /// There is no such document.
     Absent,
@@ -54,7 +54,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether a document of this revision, if there is one, is what is expected.
+    /// True if a document with this revision (`None`: no document) is in the required state.
     #[must_use]
     pub fn is_met_by(self, revision: Option<u64>) -> bool {
         match self {
@@ -65,39 +65,40 @@ impl Expected {
     }
 }
 
-/// What became of a change of a document.
+/// The result of a change of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the document may be another one meanwhile"]
 pub enum WriteOutcome {
-    /// It was made; the new revision of the folder, and of the document.
+    /// The change was made. This is the new revision of the folder and of the document.
     Written(u64),
-    /// Nothing was changed: the document is not as expected. Its revision, if it is there.
+    /// Nothing was changed, as the document is not in the required state. This is its revision, if
+    /// it exists.
     Conflict(Option<u64>),
     /// Nothing was changed: the folder has [`MAX_DOCUMENTS`].
     FolderFull,
 }
 
 /// Documents of a namespace, in folders. Each change is one atomic step, as durable as an accepted
-/// task. The methods are optional: a store that does not have one answers [`Error::Unsupported`].
+/// task. The methods are optional: a store without one answers [`Error::Unsupported`].
 #[async_trait]
 pub trait Documents: Send + Sync {
-    /// All documents of a folder; an unknown one is empty.
+    /// All documents of a folder; an unknown folder is empty.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that cannot be one, and those of the store; so for every method.
+    /// `InvalidInput` for an invalid name, and the store's errors; the same for every method.
     async fn folder(&self, folder: &str) -> Result<Folder> {
         let _ = folder;
         Err(Error::Unsupported("folder"))
     }
 
-    /// The revision of a folder: another one than before says that something was changed. O(1).
+    /// The revision of a folder. It changes with every change of the folder. O(1).
     async fn folder_revision(&self, folder: &str) -> Result<u64> {
         let _ = folder;
         Err(Error::Unsupported("folder_revision"))
     }
 
-    /// Writes a document. Repeated with the same body it is answered `Written` again, whatever was
-    /// expected.
+    /// Writes a document. A repeated call with the same body answers `Written` again, whatever
+    /// state it requires.
     async fn write_document(
         &self,
         folder: &str,
@@ -109,14 +110,14 @@ pub trait Documents: Send + Sync {
         Err(Error::Unsupported("write_document"))
     }
 
-    /// Removes a document; whether it was there.
+    /// Removes a document. Returns true if it existed.
     async fn remove_document(&self, folder: &str, name: &str) -> Result<bool> {
         let _ = (folder, name);
         Err(Error::Unsupported("remove_document"))
     }
 }
 
-/// Refuses a folder or document name that no store takes: 1 to 200 of `A-Z a-z 0-9 . _ - :`.
+/// Refuses an invalid folder or document name. Valid are 1 to 200 of `A-Z a-z 0-9 . _ - :`.
 ///
 /// # Errors
 /// `InvalidInput`.
@@ -129,7 +130,7 @@ pub fn check_document_name(what: &'static str, name: &str) -> Result<()> {
     Err(Error::invalid(what, reason))
 }
 
-/// Refuses a document that no store takes.
+/// Refuses an invalid document.
 ///
 /// # Errors
 /// `InvalidInput`.

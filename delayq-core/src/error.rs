@@ -6,40 +6,40 @@ use serde::{Serialize, Serializer};
 
 use crate::state::TaskState;
 
-/// What a call of this crate returns.
+/// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed.
+/// The reason why a call failed.
 ///
-/// Callers decide by the predicates ([`Error::is_transient`], [`Error::is_indeterminate`]); the
-/// message is for people and names the thing, the limit and what to do.
+/// Callers decide by the predicates ([`Error::is_transient`], [`Error::is_indeterminate`]). The
+/// message is for people: it names the subject, the limit and what to do.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A namespace, task type, task id or header is not of the allowed form.
+    /// A namespace, task type, task id or header does not have the allowed form.
     #[error("invalid {what} {value:?}: {reason}")]
     InvalidName {
-        /// What was named: `namespace`, `task type`, `task id`, `header`.
+        /// The kind of name: `namespace`, `task type`, `task id`, `header`.
         what: &'static str,
-        /// The value, cut to a printable length.
+        /// The value, shortened for printing.
         value: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         reason: &'static str,
     },
     /// A number or a size is outside its limit.
     #[error("{what} is {actual}, the limit is {limit}")]
     LimitExceeded {
-        /// What was measured, with its unit.
+        /// The quantity, with its unit.
         what: &'static str,
         /// The value given.
         actual: u64,
         /// The largest value allowed.
         limit: u64,
     },
-    /// A setting, URL or argument that cannot be used.
+    /// An invalid setting, URL or argument.
     #[error("invalid {what}: {reason}")]
     InvalidInput {
-        /// What was given: `URL`, `setting`, `argument` or the like.
+        /// The kind of input: `URL`, `setting`, `argument` or the like.
         what: &'static str,
         /// The value or its rule, and what to write instead.
         reason: String,
@@ -55,7 +55,7 @@ pub enum Error {
     FleetLimitOnShards {
         /// The type.
         task_type: String,
-        /// How many shards it has or would get.
+        /// The number of shards it has or would get.
         shards: u32,
     },
     /// A type that has tasks cannot be dropped. Nothing changed.
@@ -83,21 +83,21 @@ pub enum Error {
         task_type: String,
         /// The id.
         id: String,
-        /// Where the existing task is.
+        /// The state of the existing task.
         state: TaskState,
     },
     /// The message could not be written as JSON.
     #[error("the message cannot be written as JSON: {reason}")]
     Serialize {
-        /// What serde said.
+        /// serde's message.
         reason: String,
     },
     /// The store cannot be reached or is busy. Certainly not applied; try again.
     #[error("{store} is unavailable: {detail}")]
     Unavailable {
-        /// Which store, as a URL without secrets or a path.
+        /// The store, as a URL without secrets or a path.
         store: String,
-        /// What the operating system, client or server said.
+        /// The error of the operating system, client or server.
         detail: String,
     },
     /// The answer was lost: the call may have been applied. Repeating it is safe (same ids, same
@@ -106,20 +106,20 @@ pub enum Error {
         "{store} did not answer: {detail}; it may have been applied, repeat it with the same id"
     )]
     Indeterminate {
-        /// Which store.
+        /// The store.
         store: String,
-        /// What happened to the answer.
+        /// The reason why there is no answer.
         detail: String,
     },
     /// The store has no room left. Certainly not applied.
     #[error("{store} is full: {detail}")]
     Full {
-        /// Which store.
+        /// The store.
         store: String,
-        /// What is full and what to do.
+        /// The full resource, and what to do.
         detail: String,
     },
-    /// A type has as many scheduled tasks as it may have. Certainly not applied.
+    /// A type has reached its limit of scheduled tasks. Certainly not applied.
     #[error(
         "task type {task_type} is full: {pending} tasks are scheduled, max_pending is {limit}; \
          send it again later"
@@ -129,58 +129,58 @@ pub enum Error {
         task_type: String,
         /// Its scheduled tasks.
         pending: u64,
-        /// The most that it may have.
+        /// Its limit.
         limit: u64,
     },
     /// The store takes no writes. Certainly not applied.
     #[error("{store} is read-only: {detail}")]
     ReadOnly {
-        /// Which store.
+        /// The store.
         store: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         detail: String,
     },
-    /// The store's settings break a promise; `fix` is the exact line to change.
+    /// The store's settings break a guarantee; `fix` is the exact line to change.
     #[error("{store}: {setting}; {fix}")]
     Misconfigured {
-        /// Which store.
+        /// The store.
         store: String,
-        /// The setting found and why it will not do.
+        /// The setting found, and why it is not acceptable.
         setting: String,
-        /// What to change.
+        /// The change to make.
         fix: String,
     },
     /// Stored data is damaged.
     #[error("{key} is corrupt: {detail}")]
     Corrupt {
-        /// Where the damage is.
+        /// The place of the damage.
         key: String,
-        /// What is wrong with it.
+        /// The kind of damage.
         detail: String,
     },
-    /// Stored data of a version that this release does not read.
+    /// Stored data has a version that this release cannot read.
     #[error(
         "{what} has format version {found}, this release reads up to {supported}: upgrade delayq"
     )]
     Incompatible {
-        /// What was read.
+        /// The data.
         what: String,
         /// The version found.
         found: u32,
-        /// The newest version that is understood.
+        /// The newest supported version.
         supported: u32,
     },
-    /// A call was made outside of a tokio runtime, which its time limit needs.
+    /// A call was made outside a tokio runtime, which it needs for its time limit.
     #[error("no tokio runtime here: call it within one, for example under #[tokio::main]")]
     NoRuntime,
-    /// A queue for tests that runs tasks inline has accepted the task and run it, and it failed.
+    /// A test queue that runs tasks inline accepted the task and ran it, and it failed.
     #[error("task {id:?} of type {task_type} was accepted and has failed: {error}")]
     TaskFailed {
         /// The type.
         task_type: String,
         /// The id.
         id: String,
-        /// What its worker said.
+        /// The worker's error.
         error: String,
     },
     /// The store or the plugin has been shut down.
@@ -188,7 +188,7 @@ pub enum Error {
     Closed(&'static str),
 }
 
-/// The message, as `Display` has it: a `main` that returns an error prints this.
+/// The same text as `Display`, because a `main` that returns an error prints it with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -202,7 +202,7 @@ impl Serialize for Error {
     }
 }
 
-/// What may be sent instead.
+/// The way out for the sender.
 fn way_out(state: TaskState) -> &'static str {
     match state {
         TaskState::Scheduled | TaskState::Dead => "use another id, or replace() or keep()",
@@ -214,7 +214,7 @@ fn way_out(state: TaskState) -> &'static str {
 }
 
 impl Error {
-    /// A setting, URL or argument that cannot be used; `reason` says what to write instead.
+    /// An invalid setting, URL or argument; `reason` says what to write instead.
     pub fn invalid(what: &'static str, reason: impl Into<String>) -> Self {
         Self::InvalidInput {
             what,
@@ -261,7 +261,7 @@ impl Error {
         }
     }
 
-    /// The store's settings break a promise; `fix` is the exact line to change.
+    /// The store's settings break a guarantee; `fix` is the exact line to change.
     pub fn misconfigured(
         store: impl Into<String>,
         setting: impl Into<String>,
@@ -282,7 +282,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// True if the same call may succeed later without any change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -294,7 +294,7 @@ impl Error {
         )
     }
 
-    /// Whether the call may have been applied although it failed.
+    /// True if the call may have been applied although it failed.
     #[must_use]
     pub fn is_indeterminate(&self) -> bool {
         matches!(self, Self::Indeterminate { .. })

@@ -1,5 +1,5 @@
-//! What the function form of `#[task_worker]` takes apart and returns: [`Json`], [`Component`] and
-//! [`IntoTaskResult`].
+//! Types for the arguments and results of worker functions with `#[task_worker]`: [`Json`],
+//! [`Component`] and [`IntoTaskResult`].
 
 use std::any::type_name;
 use std::fmt;
@@ -17,12 +17,12 @@ use self::decode_path::path;
 use crate::registry::{Components, FromComponents, MissingComponent};
 use crate::worker::{TaskError, TaskResult};
 
-/// The message of a task, read as JSON.
+/// The message of a task, parsed as JSON.
 ///
 /// As an argument of a worker function: `async fn cancel(Json(order): Json<Order>) -> TaskResult`.
 /// `Order` derives `serde::Deserialize`; to send it with the function's typed `job(..)` it derives
-/// `serde::Serialize` too. A message that does not read as `Order` goes to dead, because no retry
-/// mends it.
+/// `serde::Serialize` too. A task whose message does not parse as `Order` goes to dead, because a
+/// retry cannot help.
 ///
 /// In an `impl TaskWorker`, [`Json::from_message`] does the same:
 ///
@@ -38,21 +38,21 @@ use crate::worker::{TaskError, TaskResult};
 pub struct Json<T>(pub T);
 
 impl<'a, T: Deserialize<'a>> Json<T> {
-    /// Reads `message`; what it borrows from it, it may keep.
+    /// Parses `message`. The result may borrow from it.
     ///
     /// # Errors
-    /// [`TaskError::Dead`] with the kind of the mistake, what `T` expects, and the place, such as
-    /// `lines[3].price`, when the message is not such a `T`. It quotes no value of the message, nor
-    /// a key of a map: the error is logged and stored.
+    /// [`TaskError::Dead`] if the message is not a `T`, with the kind of the mistake, the expected
+    /// type, and the place, such as `lines[3].price`. The error quotes no value of the message and
+    /// no key of a map, because it is logged and stored.
     pub fn from_message(message: &'a [u8]) -> Result<Self, TaskError> {
         Self::read(message, false)
     }
 
-    /// As [`from_message`](Self::from_message), for messages without secrets: the error has all of
-    /// serde's words, which may quote values of the message.
+    /// As [`from_message`](Self::from_message), for messages without secrets: the error is serde's
+    /// full text, which may quote values of the message.
     ///
     /// # Errors
-    /// [`TaskError::Dead`], when the message is not such a `T`.
+    /// [`TaskError::Dead`] if the message is not a `T`.
     pub fn from_message_quoting(message: &'a [u8]) -> Result<Self, TaskError> {
         Self::read(message, true)
     }
@@ -90,11 +90,11 @@ impl<T> DerefMut for Json<T> {
 /// A value that the application shares with its workers: a pool, a client, its configuration.
 ///
 /// As an argument of a worker function: `pool: Component<Pool>`, used like a `&Pool`. It is looked
-/// up when the plugin starts, so that a forgotten one is an error of `start()` and not of the first
+/// up when the plugin starts, so that a missing one is an error of `start()` and not of the first
 /// task.
 ///
-/// `Component<dyn Mailer>` is given by `.component_arc::<dyn Mailer>(Arc::new(Smtp))`, for a trait
-/// with `Send` and `Sync` above it: tests give another one.
+/// `Component<dyn Mailer>` comes from `.component_arc::<dyn Mailer>(Arc::new(Smtp))`, for a trait
+/// with the supertraits `Send` and `Sync`. Tests can pass another implementation.
 ///
 /// As a field of a worker that implements [`FromComponents`]:
 ///
@@ -113,7 +113,7 @@ impl<T> DerefMut for Json<T> {
 /// ```
 pub struct Component<T: ?Sized>(pub Arc<T>);
 
-// Without this every worker that cannot be built is told that a `Component` can be.
+// Otherwise the compiler suggests `Component` for every worker that cannot be built.
 #[diagnostic::do_not_recommend]
 impl<T: ?Sized + Send + Sync + 'static> FromComponents for Component<T> {
     fn from_components(components: &Components) -> Result<Self, MissingComponent> {
@@ -135,15 +135,14 @@ impl<T: ?Sized> Clone for Component<T> {
 }
 
 impl<T: ?Sized> fmt::Debug for Component<T> {
-    /// The type only: a component may hold secrets.
+    /// Shows only the type: a component may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Component<{}>", type_name::<T>())
     }
 }
 
-/// What a worker function may return: [`TaskResult`], `()`, or `Result<(), E>` with an error that
-/// converts to a [`TaskError`], as those that `?` takes: every `std::error::Error`,
-/// `anyhow::Error`, text.
+/// Return types of worker functions: [`TaskResult`], `()`, or `Result<(), E>` with an error that
+/// converts to a [`TaskError`] as `?` does: every `std::error::Error`, `anyhow::Error`, text.
 #[diagnostic::on_unimplemented(
     message = "a worker function cannot return `{Self}`",
     label = "return `TaskResult`, `()`, or `Result<(), E>` where `E` is an error",
@@ -152,7 +151,7 @@ impl<T: ?Sized> fmt::Debug for Component<T> {
             return `TaskResult`"
 )]
 pub trait IntoTaskResult {
-    /// The result as the handler wants it.
+    /// Converts the result for the handler.
     ///
     /// # Errors
     /// The function's own error, converted.
@@ -165,7 +164,7 @@ impl IntoTaskResult for () {
     }
 }
 
-// Without this the compiler explains what `Into<TaskError>` lacks instead of what to return.
+// Otherwise the compiler explains the missing `Into<TaskError>` instead of what to return.
 #[diagnostic::do_not_recommend]
 impl<E: Into<TaskError>> IntoTaskResult for Result<(), E> {
     fn into_task_result(self) -> TaskResult {

@@ -1,35 +1,36 @@
-//! Limits of a task type that hold for all instances together.
+//! Limits of a task type over all instances together.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// Most starts in one span.
+/// Maximum number of starts in one span.
 const MAX_STARTS: u32 = 1_000_000;
 /// The shortest span: stores return the time of the next start in whole milliseconds.
 const MIN_SPAN: Duration = Duration::from_millis(1);
 /// The longest span.
 const MAX_SPAN: Duration = Duration::from_hours(24);
-/// Most starts at once. With [`MAX_SPAN`] it keeps the products in Lua below 2^53, and so exact.
+/// Maximum number of starts at once. With [`MAX_SPAN`] it keeps the products in Lua below 2^53, and
+/// so exact.
 const MAX_BURST: u32 = 100_000;
-/// The default burst is what the rate allows in this time: long enough that the ways to the store
-/// and back leave no start unused, short enough that hardly anybody notices a burst.
+/// The default burst is the number of starts allowed in this time: long enough that the round trips
+/// to the store leave no start unused, short enough that hardly anybody notices a burst.
 const BURST_SPAN: Duration = Duration::from_millis(100);
 
 /// The limits of a type over all instances; default: none.
 ///
-/// They are kept in the store, within the claim. Instances that are started with different limits
-/// each keep to their own, unless the type's [settings](crate::operate::TypeSettings) have one,
-/// which all keep to. A type with a limit has one shard: [`Error::FleetLimitOnShards`].
+/// The store enforces them within the claim. Instances that were started with different limits each
+/// use their own, unless the type's [settings](crate::operate::TypeSettings) have a limit, which
+/// then applies to all. A type with a limit has one shard: [`Error::FleetLimitOnShards`].
 ///
 /// [`Error::FleetLimitOnShards`]: crate::Error::FleetLimitOnShards
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetLimits {
-    /// Most tasks of the type that run at the same time, at least 1: tasks with a lock, also one
-    /// that has expired and that nobody has taken over yet.
+    /// Maximum number of running tasks of the type, at least 1. A task counts while it has a lock,
+    /// even an expired one that nobody has taken over yet.
     pub concurrency: Option<u32>,
-    /// How many tasks of the type are started in a span.
+    /// The allowed starts of tasks of the type per span.
     pub rate: Option<Rate>,
 }
 
@@ -40,7 +41,7 @@ impl FleetLimits {
         rate: None,
     };
 
-    /// These limits, and where one is not set that of `other`.
+    /// These limits, with those of `other` for each one that is not set.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -49,7 +50,7 @@ impl FleetLimits {
         }
     }
 
-    /// The tighter ones of two workers' limits.
+    /// The tighter of two workers' limits.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
         let concurrency = [self.concurrency, other.concurrency];
@@ -62,7 +63,7 @@ impl FleetLimits {
         }
     }
 
-    /// How many more tasks may run in the fleet, of which `running` do.
+    /// The number of tasks that may start now while `running` tasks run in the fleet.
     #[must_use]
     pub fn free_slots(&self, running: usize) -> usize {
         let most = self.concurrency.map(|most| most.max(1));
@@ -70,7 +71,7 @@ impl FleetLimits {
         most.map_or(usize::MAX, |most| most.saturating_sub(running))
     }
 
-    /// Why these limits cannot be kept, if so.
+    /// The reason why these limits are not valid, if so.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         if self.concurrency == Some(0) {
@@ -80,21 +81,21 @@ impl FleetLimits {
     }
 }
 
-/// So many starts in a span, such as 100 a second.
+/// A number of starts per span, such as 100 a second.
 ///
-/// Starts are spread evenly: after a rest, `burst` of them may come at once, and then one each
+/// Starts are spread evenly: after a pause `burst` of them may come at once, and then one every
 /// `per / starts`. So in any time `t` there are at most `burst + t * starts / per`.
 ///
-/// As JSON the span is in milliseconds.
+/// In JSON the span is in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Rate {
-    /// Starts in a span; 1 to 1,000,000.
+    /// Starts per span; 1 to 1,000,000.
     pub starts: u32,
     /// The span; 1 ms to 24 h.
     #[serde(serialize_with = "millis")]
     pub per: Duration,
-    /// Starts that may come at once after a rest; 1 to 100,000. Default: what the rate allows in
-    /// 100 ms, at least 1.
+    /// Starts that may come at once after a pause; 1 to 100,000. Default: the number allowed in 100
+    /// ms, at least 1.
     pub burst: u32,
 }
 
@@ -103,7 +104,7 @@ fn millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl Rate {
-    /// `starts` in each `per`, with the default burst.
+    /// `starts` per `per`, with the default burst.
     #[must_use]
     pub const fn new(starts: u32, per: Duration) -> Self {
         Self {
@@ -131,16 +132,16 @@ impl Rate {
         Self::new(starts, Duration::from_hours(1))
     }
 
-    /// The same rate, with `burst` starts at once after a rest.
+    /// The same rate, with `burst` starts at once after a pause.
     #[must_use]
     pub const fn with_burst(self, burst: u32) -> Self {
         Self { burst, ..self }
     }
 
-    /// The one that allows fewer starts; of two equal ones, the one with the smaller burst.
+    /// The rate that allows fewer starts; of two equal ones, the one with the smaller burst.
     #[must_use]
     fn slower(self, other: Self) -> Self {
-        // One start each `per / starts`, compared without a division.
+        // Compares the intervals `per / starts` without a division.
         let interval = |rate: Self, other: Self| rate.per.as_nanos() * u128::from(other.starts);
         match interval(self, other).cmp(&interval(other, self)) {
             std::cmp::Ordering::Greater => self,
@@ -162,7 +163,7 @@ impl Rate {
         None
     }
 
-    /// The rate within the limits of its fields, for a store that is given any.
+    /// The rate with each field clamped to its limits, for a store that may be given any values.
     #[must_use]
     pub fn clamped(self) -> Self {
         Self {
@@ -191,7 +192,7 @@ const fn default_burst(starts: u32, per: Duration) -> u32 {
 }
 
 impl fmt::Display for Rate {
-    /// As the attribute takes it: `100/s`, `10/min`, `5/h`, else `3/20s`.
+    /// In the syntax of the attribute: `100/s`, `10/min`, `5/h`, or else `3/20s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { starts, per, .. } = self;
         match per.as_millis() {

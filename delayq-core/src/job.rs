@@ -1,4 +1,4 @@
-//! The submitted form of a task: what an application fills in, and what a store accepts.
+//! The submitted form of a task: filled in by an application, and accepted by a store.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,9 +29,9 @@ use crate::redacted::{RedactedHeaders, RedactedMessage};
 use crate::task::Headers;
 use crate::time::{MAX_DELAY, Timestamp};
 
-/// Largest message that any configuration may allow: 1 MiB. Larger ones belong into a blob store.
+/// Largest message that any configuration may allow: 1 MiB. Larger ones belong in a blob store.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Most headers of one task.
+/// Maximum number of headers of one task.
 pub const MAX_HEADERS: usize = 64;
 /// The header that carries the version of a message, see [`DelayQueueJob::version`].
 pub const VERSION_HEADER: &str = "delayq-version";
@@ -41,21 +41,21 @@ pub const MAX_HEADER_BYTES: usize = 8 << 10;
 /// The header that [`DelayQueueJob::group`] sets.
 pub const GROUP_HEADER: &str = "group";
 
-/// When a task is due.
+/// The time when a task is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// This long after the store accepted it, on the store's clock.
+    /// This long after the store accepted it, by the store's clock.
     After(Duration),
-    /// At this time; a past one means now.
+    /// At this time; a past time means now.
     At(Timestamp),
 }
 
-/// When a task stops being worth running. It is then ended as expired instead of started.
+/// The time when a task stops being worth running. It then ends as expired instead of starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// At this time.
     At(Timestamp),
-    /// This long after the due time that the last submit, reschedule or requeue gave.
+    /// This long after the due time set by the last submit, reschedule or requeue.
     AfterDue(Duration),
 }
 
@@ -77,10 +77,10 @@ impl Default for Limits {
     }
 }
 
-/// A task as an application submits it: type, message, when, and options.
+/// A task as an application submits it: type, message, due time and options.
 ///
-/// The id is made here, not by the store, so that sending a clone again after a lost answer is
-/// safe.
+/// The id is generated here, not by the store, so that it is safe to send a clone again after a
+/// lost answer.
 ///
 /// ```
 /// use delayq_core::{DelayQueueJob, minutes};
@@ -97,9 +97,9 @@ impl Default for Limits {
 pub struct DelayQueueJob {
     task_type: String,
     id: String,
-    /// Whether nobody has named it.
+    /// True if the application has set no id.
     has_generated_id: bool,
-    /// Or why it could not be read.
+    /// The due time, or the error of parsing it.
     when: Result<When>,
     expiry: Result<Option<Expiry>>,
     on_conflict: Result<OnConflict>,
@@ -112,7 +112,7 @@ pub struct DelayQueueJob {
 }
 
 impl fmt::Debug for DelayQueueJob {
-    /// The length of the message and the names of the headers only.
+    /// Shows only the length of the message and the names of the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayQueueJob")
             .field("task_type", &self.task_type)
@@ -130,7 +130,7 @@ impl fmt::Debug for DelayQueueJob {
 }
 
 impl DelayQueueJob {
-    /// A job whose message is `message` as JSON, due now, with a generated id.
+    /// A job with `message` as JSON, due now, with a generated id.
     ///
     /// # Errors
     /// [`Error::Serialize`] when `message` has no JSON form. Names and limits are checked by
@@ -140,7 +140,7 @@ impl DelayQueueJob {
         Ok(Self::raw(task_type, message))
     }
 
-    /// A job with a message of any bytes, due now, with a generated id.
+    /// A job with raw bytes as its message, due now, with a generated id.
     pub fn raw(task_type: impl Into<String>, message: impl Into<Vec<u8>>) -> Self {
         Self {
             task_type: task_type.into(),
@@ -158,41 +158,43 @@ impl DelayQueueJob {
         }
     }
 
-    /// Uses `id`, a business key, instead of the generated one. Unique within the task type.
+    /// Uses `id`, such as a business key, instead of the generated one. It must be unique within
+    /// the task type.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self.has_generated_id = false;
         self
     }
 
-    /// Due `delay` after the store accepts it, measured on the store's clock: a [`Duration`], or
-    /// text such as `"30m"`, see [`IntoDelay`]. Text that is no delay is refused by the send.
+    /// Due `delay` after the store accepts it, by the store's clock: a [`Duration`], or text such
+    /// as `"30m"`, see [`IntoDelay`]. The send refuses text that is not a delay.
     pub fn after(mut self, delay: impl IntoDelay) -> Self {
         self.when = delay.into_delay().map(When::After);
         self
     }
 
-    /// Due at `time`; a past time means now. One before 2001 is refused: it was given in seconds.
-    /// [`IntoTime`] has what it takes, such as `"2026-12-24T18:00[Europe/Berlin]"`.
+    /// Due at `time`; a past time means now. A time before 2001 is refused, as it was probably
+    /// given in seconds. See [`IntoTime`] for the accepted forms, such as
+    /// `"2026-12-24T18:00[Europe/Berlin]"`.
     pub fn at(mut self, time: impl IntoTime) -> Self {
         self.when = time.into_time().map(When::At);
         self
     }
 
-    /// Not started any more from `time` on: it ends as expired.
+    /// Not started from `time` on: it ends as expired.
     pub fn expires_at(mut self, time: impl IntoTime) -> Self {
         self.expiry = time.into_time().map(Expiry::At).map(Some);
         self
     }
 
-    /// Not started any more once it is `span` late: it ends as expired.
+    /// Not started once it is `span` late: it ends as expired.
     pub fn expires_after(mut self, span: impl IntoDelay) -> Self {
         self.expiry = span.into_delay().map(Expiry::AfterDue).map(Some);
         self
     }
 
-    /// Replaces a scheduled or dead task with the same id. With a delay it always does: sent again,
-    /// the same job counts its delay anew.
+    /// Replaces a scheduled or dead task with the same id. A job with a delay always does: sending
+    /// the same job again restarts its delay.
     pub fn replace(mut self) -> Self {
         self.on_conflict = Ok(OnConflict::Replace);
         self
@@ -204,12 +206,12 @@ impl DelayQueueJob {
         self
     }
 
-    /// Due once `delay` has passed without another send under the id, and at the latest `max_wait`
-    /// after the first one. Each send puts its message, headers and expiry in. It needs an id of
-    /// yours, and `max_wait` is not shorter than `delay`.
+    /// Due once `delay` has passed without another send with this id, and at the latest `max_wait`
+    /// after the first one. The task gets the message, headers and expiry of the latest send. This
+    /// requires an id of your own, and a `max_wait` at least as long as `delay`.
     ///
-    /// A wait ends with the first attempt: a send while the task waits for a retry, or once it is
-    /// dead, begins a new one. While it runs, see [`again_if_running`](Self::again_if_running).
+    /// A wait ends with the first attempt: a send while the task waits for a retry or is dead
+    /// begins a new one. For a running task see [`again_if_running`](Self::again_if_running).
     pub fn debounce(mut self, delay: impl IntoDelay, max_wait: impl IntoDelay) -> Self {
         self.when = delay.into_delay().map(When::After);
         let max_wait = max_wait.into_delay();
@@ -217,33 +219,33 @@ impl DelayQueueJob {
         self
     }
 
-    /// If the task with the id runs when this is sent, it runs again after that: once the task is
-    /// done, dead or expired, with the message, headers and expiry of this job and not before its
-    /// due time, as a new task. The answer is `RunsAgain`. Without it a running task is answered
-    /// `Conflict` or `AlreadyExists`, and nothing more happens.
+    /// If the task with this id is running when this job is sent, the task runs again afterwards:
+    /// once it is done, dead or expired, this job becomes a new task with its own message, headers
+    /// and expiry, not due before its due time. The answer is `RunsAgain`. Without this option a
+    /// send to a running task is answered `Conflict` or `AlreadyExists` and has no effect.
     ///
-    /// Sent again after a lost answer it may cost one run more, if the first one has begun by then.
-    /// Retries and releases of the task come first. Of several such sends the last one counts; with
-    /// `keep()` the first one. `cancel` drops it. A task that has ended is no reason not to run,
-    /// even for the same request.
+    /// If the job is sent again after a lost answer, it may cost one more run, if the first one has
+    /// begun by then. Retries and releases of the running task come first. Of several such sends
+    /// the last one counts; with `keep()` the first one. `cancel` drops the request. A task that
+    /// has already ended does not prevent the run, even for the same request.
     pub fn again_if_running(mut self) -> Self {
         self.again_if_running = true;
         self
     }
 
-    /// One task per id and `window`, due at the end of the window in which it is sent, by the
-    /// sender's clock. Windows begin with the epoch: one of an hour ends on the hour (UTC). The
-    /// first message of a window is kept, later ones are answered `AlreadyExists`.
+    /// Allows one task per id and `window`, due at the end of the window in which it is sent, by
+    /// the sender's clock. Windows are counted from the epoch: an hour's window ends on the hour
+    /// (UTC). The first message of a window is kept, later ones are answered `AlreadyExists`.
     ///
     /// The task's id is `ID@END`, such as `doc-7@2026-11-23T17:00:00.000Z`. It is in the receipt,
-    /// and is what `cancel` and `find` take. It needs an id of yours, of at most 103 bytes.
+    /// and `cancel` and `find` need it. This requires an id of your own, of at most 103 bytes.
     pub fn throttle(mut self, window: impl IntoDelay) -> Self {
         self.throttle = window.into_delay().map(Throttle).map(Some);
         self
     }
 
-    /// The job as the follow-up of a task: under `id`, unless it was given one; what has its id
-    /// already is kept, unless it says [`replace`](Self::replace).
+    /// The job as the follow-up of a task: with the id `id`, unless it has one of its own. An
+    /// existing task with that id is kept, unless the job says [`replace`](Self::replace).
     pub fn following_as(mut self, id: &str) -> Self {
         if self.has_generated_id {
             id.clone_into(&mut self.id);
@@ -254,42 +256,44 @@ impl DelayQueueJob {
         self
     }
 
-    /// The job as the middleware of its sender has left it: it passes no more when it is sent.
+    /// Marks the job as having passed its sender's middleware, so that it does not pass again when
+    /// it is sent.
     #[doc(hidden)]
     pub fn passed_middleware(mut self) -> Self {
         self.has_passed_middleware = true;
         self
     }
 
-    /// Whether it has passed the middleware of its sender.
+    /// True if it has passed its sender's middleware.
     #[doc(hidden)]
     #[must_use]
     pub fn has_passed_middleware(&self) -> bool {
         self.has_passed_middleware
     }
 
-    /// Adds a header, which the worker sees beside the message.
+    /// Adds a header, which the worker gets together with the message.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Labels the task, in the header `group`: a tenant, an import. Filters select by it.
+    /// Labels the task with the header `group`, such as a tenant or an import. Filters can select
+    /// by it.
     pub fn group(self, label: impl Into<String>) -> Self {
         self.header(GROUP_HEADER, label)
     }
 
-    /// Adds headers that are made at the first send, of this job or of a clone of it, and are the
-    /// same at each further one. For middleware whose headers differ from call to call: sent again
-    /// with others, the job would be another request.
+    /// Adds headers that are made at the first send of this job or of a clone, and are the same at
+    /// each further send. For middleware whose headers differ from call to call: with other
+    /// headers, a repeated send would be a different request.
     pub fn headers_of_first_send(mut self, make: impl FnOnce() -> Headers) -> Self {
         self.headers.extend(self.first_send.headers(make));
         self
     }
 
-    /// The version of the message's form, 1 or more; without a call it is 1. A worker of an older
-    /// version leaves the task to a newer instance, and one of a newer version knows what it reads.
-    /// It travels as the header `delayq-version`.
+    /// Sets the version of the message's format, at least 1; the default is 1. A worker of an older
+    /// version leaves the task to a newer instance, and a worker of a newer version can see which
+    /// format it reads. Sent as the header `delayq-version`.
     pub fn version(mut self, version: u32) -> Self {
         self.headers.remove(VERSION_HEADER);
         if version == 1 {
@@ -310,18 +314,18 @@ impl DelayQueueJob {
         &self.message
     }
 
-    /// Whether the id is the generated one, and not one given by [`id`](Self::id).
+    /// True if the id is generated, and not set by [`id`](Self::id).
     #[must_use]
     pub fn has_generated_id(&self) -> bool {
         self.has_generated_id
     }
 
-    /// Whether the time of the send becomes a part of the id.
+    /// True if the time of the send becomes part of the id.
     pub(crate) fn is_throttled(&self) -> bool {
         matches!(self.throttle, Ok(Some(_)))
     }
 
-    /// The task id that this job will have; of a throttled one, the part before the window.
+    /// The task id of this job; for a throttled job, the part before the window.
     #[must_use]
     pub fn task_id(&self) -> &str {
         &self.id

@@ -1,12 +1,13 @@
 //! Nouns and contracts of delayq: tasks, locks, retry policies, workers, and the stores.
 //!
-//! Applications depend on `delayq-plugin`, which re-exports what they need from here. This crate is
-//! for those who write a store, a front end or a tool.
+//! Applications depend on `delayq-plugin`, which re-exports the items they need. This crate is for
+//! authors of a store, a front end or a tool.
 //!
-//! The floors, each using only what stands above it: [`time`], [`log_limit`], [`state`], [`error`],
-//! [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`] · [`worker`], [`registry`],
-//! [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`], [`replies`]
-//! (the contract) · [`machine`] (its decisions) · [`memory`] (its executable specification).
+//! The floors, each using only those named before it: [`time`], [`log_limit`], [`state`],
+//! [`error`], [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`] · [`worker`],
+//! [`registry`], [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`],
+//! [`replies`] (the contract) · [`machine`] (its decisions) · [`memory`] (its executable
+//! specification).
 
 pub mod chronicle;
 pub mod documents;

@@ -1,12 +1,12 @@
-//! Limit of log lines of one kind, so that a flood of one damage leaves the log readable.
+//! Rate limit for log lines of one kind, so that a flood from one fault leaves the log readable.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines of one kind in each second.
+/// Number of lines of one kind in each window.
 const LINES: u32 = 5;
 
-/// The span that [`LINES`] are counted in.
+/// The window in which [`LINES`] are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// The limit of one kind of line: at most 5 a second, and a count of those left out.
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl LogLimit {
-    /// A limit that has counted nothing.
+    /// A limit without any lines counted.
     #[must_use]
     pub const fn new() -> Self {
         let state = State {
@@ -46,14 +46,14 @@ impl LogLimit {
         }
     }
 
-    /// Asks for a line. `Some` allows it, with the number of lines left out since the last one;
-    /// `None` counts it as left out.
+    /// Asks for permission to log a line. `Some` allows it, with the number of lines left out since
+    /// the last one; `None` counts this one as left out.
     pub fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }
 
     /// The number of lines left out, once a second has passed without a line. A caller that logs it
-    /// now and then counts the end of a flood, too. Each line left out is counted once.
+    /// from time to time also reports the end of a flood. Each line left out is counted once.
     pub fn rest(&self) -> Option<u64> {
         self.rest_at(Instant::now())
     }

@@ -1,9 +1,9 @@
-//! Decisions of the operations, without any I/O: what a store is asked, and what follows.
+//! Decisions of the operations, without any I/O.
 //!
-//! [`Bookkeeping`] is what an operation reads and changes of a task that has not ended; [`Ended`]
-//! is what remains of one that has. A store reads the first, asks for a decision, and writes the
-//! result. The memory store and the SQLite store share these functions; `delayq-redis` has the same
-//! decisions in Lua, because they have to be taken inside the server.
+//! [`Bookkeeping`] is the part of a task that operations read and change before it has ended;
+//! [`Ended`] is the record of an ended one. A store reads the first, asks for a decision, and
+//! writes the result. The memory store and the SQLite store share these functions; `delayq-redis`
+//! has the same decisions in Lua, because they have to be taken inside the server.
 
 mod bookkeeping;
 mod claim;
@@ -30,8 +30,8 @@ use crate::state::TaskState;
 use crate::store::{CancelOutcome, ChangeOutcome};
 use crate::time::{Reading, Timestamp};
 
-/// The due time of a task that is asked for at `reading`. A past time means now. A delay counts
-/// from the reading rounded up, so that it is never cut short.
+/// The due time for `when` at `reading`. A past time means now. A delay counts from the reading
+/// rounded up, so that it is never cut short.
 #[must_use]
 pub fn due_at(when: When, reading: Reading) -> Timestamp {
     match when {
@@ -52,8 +52,8 @@ pub fn cancel(state: Option<TaskState>) -> CancelOutcome {
     }
 }
 
-/// The answer to a reschedule or an update that makes or leaves the task due at `due_at`. Only on
-/// `Changed` anything changes.
+/// The answer to a reschedule or an update after which the task is due at `due_at`. Anything
+/// changes only on `Changed`.
 pub fn change(state: Option<TaskState>, due_at: Timestamp) -> ChangeOutcome {
     match state {
         None => ChangeOutcome::NotFound,

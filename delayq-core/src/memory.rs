@@ -1,10 +1,10 @@
 //! Memory store: the executable specification of the [`Store`] contract, and the store of tests.
 //!
-//! It keeps every promise but durability: its tasks end with its process. Where the documentation
-//! of [`Store`] leaves a question open, what this store does is the answer.
+//! It keeps every promise except durability: its tasks end with the process. Where the
+//! documentation of [`Store`] leaves a question open, the behaviour of this store is the answer.
 //!
-//! Reading order: `entry` (what is kept of one task), `type_tasks` (how one type is ordered),
-//! `operations` (one function an operation), `claim`.
+//! Reading order: `entry` (the record of one task), `type_tasks` (the order of one type's tasks),
+//! `operations` (one function for each operation), `claim`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,10 +40,11 @@ use crate::store::{
 use crate::task::{Headers, Lock, TaskInfo};
 use crate::time::{Clock, Reading, SystemClock, Timestamp};
 
-/// Wake-ups that a slow listener may be behind before it is told to claim from every type.
+/// Number of wake-ups that a slow listener may be behind before it is told to claim from every
+/// type.
 const WAKEUP_BUFFER: usize = 1_024;
 
-/// A store whose tasks end with the process. For tests, and for work that may be lost.
+/// A store whose tasks end with the process. For tests, and for work that can be lost.
 ///
 /// With a `VirtualClock` (feature `test-util`) a test decides when time passes.
 #[derive(Debug)]
@@ -59,10 +60,10 @@ pub struct MemoryStore {
     is_closed: AtomicBool,
 }
 
-/// The listed instances, and until when.
+/// The listed instances, each with the end of its listing.
 type Instances = BTreeMap<InstanceId, (InstanceInfo, Timestamp)>;
 
-/// All types: their buckets, and which of them are listed.
+/// All types: their buckets, and the list of types.
 ///
 /// A type that was only paused has a bucket and is not listed.
 #[derive(Debug, Default)]
@@ -72,9 +73,9 @@ struct Types {
 }
 
 impl MemoryStore {
-    /// An empty store on `clock`. It uses the retention of `options`, and how many ended tasks it
-    /// remembers; the namespace is only part of its name (each store has tasks of its own), and the
-    /// durability is always `Memory`.
+    /// An empty store on `clock`. From `options` it uses the retention and the number of remembered
+    /// ended tasks. The namespace is only part of its name, as each memory store has its own tasks.
+    /// The durability is always `Memory`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, options: StoreOptions) -> Self {
         let durability = Durability::Memory;
@@ -101,7 +102,8 @@ impl MemoryStore {
         }
     }
 
-    /// A panic cannot leave a type half changed: operations decide first and allocate little.
+    /// Ignores poisoning: a panic cannot leave a type half changed, as operations decide first and
+    /// allocate little.
     fn lock(&self) -> MutexGuard<'_, Types> {
         self.types.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +163,7 @@ impl MemoryStore {
 }
 
 impl Types {
-    /// Runs one operation; also whether handlers of the type have to claim earlier than they
+    /// Runs one operation. Also returns true if handlers of the type have to claim earlier than
     /// planned.
     fn edit<R>(
         &mut self,

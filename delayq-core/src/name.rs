@@ -16,7 +16,7 @@ pub const MAX_NAMESPACE_BYTES: usize = 64;
 pub const MAX_TASK_TYPE_BYTES: usize = 100;
 /// Longest task id, in bytes.
 pub const MAX_TASK_ID_BYTES: usize = 128;
-/// How much of a refused value an error repeats.
+/// Number of characters of a refused value shown in an error.
 const SHOWN_CHARS: usize = 40;
 
 fn invalid(what: &'static str, value: &str, reason: &'static str) -> Error {
@@ -47,10 +47,10 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Validates `value`.
+            /// Validates `value` and makes it a name.
             ///
             /// # Errors
-            /// [`Error::InvalidName`] when it is empty, too long or has a byte that is not allowed.
+            /// [`Error::InvalidName`] if it is empty, too long or has a byte that is not allowed.
             pub fn new(value: impl AsRef<str>) -> Result<Self> {
                 let value = value.as_ref();
                 if value.is_empty() || value.len() > $max || !value.bytes().all($allowed) {
@@ -110,7 +110,7 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// A set of task types and tasks of its own: two namespaces share nothing.
+    /// A separate set of task types and tasks: two namespaces share nothing.
     ///
     /// 1 to 64 of `A-Z a-z 0-9 . _ - :`. The default is `default`.
     Namespace, "namespace", MAX_NAMESPACE_BYTES, is_word,
@@ -129,11 +129,11 @@ name_type!(
     /// The identity of a task within its type: a business key such as `order-42`, or a generated
     /// one.
     ///
-    /// 1 to 128 visible ASCII characters (`!` to `~`): no blanks, no control characters.
+    /// 1 to 128 visible ASCII characters (`!` to `~`): no spaces, no control characters.
     TaskId, "task id", MAX_TASK_ID_BYTES, |byte: u8| byte.is_ascii_graphic(),
     "use 1 to 128 visible ASCII characters, without blanks";
 
-    /// A new id: a ULID, 26 characters, ordered by time to the millisecond and random after that.
+    /// A new id: a ULID of 26 characters, ordered by time to the millisecond, then random.
     #[must_use]
     pub fn generate() -> Self {
         Self(ulid::Ulid::generate().to_string().into())
@@ -146,7 +146,7 @@ impl Default for Namespace {
     }
 }
 
-/// Which task types a worker serves: one (`order.cancel`), or all with a common beginning
+/// The task types that a worker serves: one (`order.cancel`), or all with a common prefix
 /// (`report.*`).
 ///
 /// The `*` stands at the end, after a `.`, `_`, `-` or `:`, or alone.
@@ -162,7 +162,7 @@ impl TypePattern {
     /// Validates `pattern`.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] when it is neither a task type nor a beginning followed by one `*`.
+    /// [`Error::InvalidName`] if it is neither a task type nor a prefix followed by one `*`.
     pub fn new(pattern: &str) -> Result<Self> {
         let Some(prefix) = pattern.strip_suffix('*') else {
             if pattern.contains('*') {
@@ -179,8 +179,8 @@ impl TypePattern {
         Ok(Self::Prefix(prefix.to_owned()))
     }
 
-    /// Of several patterns that match a type the one of the largest rank is closest: the type
-    /// itself, then the longest beginning.
+    /// Of several patterns that match a type, the one with the largest rank is closest: the type
+    /// itself, then the longest prefix.
     #[must_use]
     pub fn rank(&self) -> usize {
         match self {
@@ -189,7 +189,7 @@ impl TypePattern {
         }
     }
 
-    /// Whether `task_type` matches.
+    /// True if `task_type` matches.
     #[must_use]
     pub fn matches(&self, task_type: &TaskType) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What operators do to a type: settings, counts, lists, dead letters, pauses, audits.
+//! Operators' methods on a type: settings, counts, lists, dead letters, pauses, audits.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::time::Timestamp;
 
-/// Most parts of a [histogram](Operate::due_histogram).
+/// Maximum number of parts of a [histogram](Operate::due_histogram).
 pub const MAX_HISTOGRAM_STEPS: usize = 1_000;
 
-/// Refuses a [histogram](Operate::due_histogram) that no store answers.
+/// Refuses invalid arguments of a [histogram](Operate::due_histogram).
 ///
 /// # Errors
 /// `InvalidInput` for an empty range, and unless there are 1 to [`MAX_HISTOGRAM_STEPS`] steps.
@@ -41,9 +41,9 @@ pub fn check_histogram(from: Timestamp, to: Timestamp, steps: usize) -> Result<(
 
 /// The operator's side of a store. Errors are those of [`Store`](crate::Store).
 ///
-/// Of a sharded type each shard is a step of its own: counts are sums, and no order holds over all
-/// shards while tasks change. The methods with a body are optional: a store that does not have one
-/// answers [`Error::Unsupported`].
+/// On a sharded type each shard is a separate step: counts are sums, and there is no order over all
+/// shards while tasks change. The methods with a body are optional: a store without one answers
+/// [`Error::Unsupported`].
 #[async_trait]
 pub trait Operate: Send + Sync {
     /// Every type that was registered or had a task submitted, sorted. A type stays listed until it
@@ -53,25 +53,25 @@ pub trait Operate: Send + Sync {
     /// Lists a type before its first task.
     async fn register_type(&self, task_type: &TaskType) -> Result<()>;
 
-    /// Changes settings of a type for every user of this data, at once. Does not list the type.
+    /// Changes settings of a type for all users of this data, at once. Does not list the type.
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         let _ = (task_type, settings);
         Err(Error::Unsupported("configure_type"))
     }
 
-    /// Counts of a type; an unknown type counts nothing. O(log n).
+    /// Counts of a type; zero for an unknown type. O(log n).
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
         let _ = task_type;
         Err(Error::Unsupported("stats"))
     }
 
     /// Up to `limit` (at most [`MAX_BATCH`](crate::store::MAX_BATCH)) tasks in `state`, after
-    /// `cursor`, by their `at` and id: those scheduled, running or dead the first first, those that
-    /// have ended the latest first.
+    /// `cursor`, by their `at` and id: earliest first for scheduled, running and dead tasks, latest
+    /// first for ended ones.
     ///
-    /// Of the ended ones it shows those that [`find`](crate::Store::find) would. A task that ended
-    /// before the call, and is not forgotten during it, is on its page. A store without an order of
-    /// them goes through all that it remembers of the type, in small steps.
+    /// Ended tasks are shown if [`find`](crate::Store::find) would show them. A task that ended
+    /// before the call, and is not forgotten during it, is on its page. A store that keeps no order
+    /// of ended tasks goes through all that it remembers of the type, in small steps.
     async fn list(
         &self,
         task_type: &TaskType,
@@ -83,10 +83,10 @@ pub trait Operate: Send + Sync {
         Err(Error::Unsupported("list"))
     }
 
-    /// How many scheduled tasks are due in each of `steps` (1 to 1,000) equal parts of `from..to`.
+    /// The number of scheduled tasks due in each of `steps` (1 to 1,000) equal parts of `from..to`.
     ///
     /// # Errors
-    /// `InvalidInput` when `to` is not after `from` or `steps` is out of range.
+    /// `InvalidInput` if `to` is not after `from` or `steps` is out of range.
     async fn due_histogram(
         &self,
         task_type: &TaskType,
@@ -98,11 +98,11 @@ pub trait Operate: Send + Sync {
         Err(Error::Unsupported("due_histogram"))
     }
 
-    /// Schedules dead tasks again with their attempts counted anew, in order of death (or of the
-    /// ids given): the first due now, each next one `interval` later. Returns which.
+    /// Schedules dead tasks again with their attempts reset, in order of death (or of the ids
+    /// given): the first due now, each further one `interval` later. Returns their ids.
     ///
     /// # Errors
-    /// `InvalidInput` for what [`DeadFilter::check`] refuses.
+    /// `InvalidInput` for a filter that [`DeadFilter::check`] refuses.
     async fn requeue_dead(
         &self,
         task_type: &TaskType,
@@ -113,7 +113,7 @@ pub trait Operate: Send + Sync {
         Err(Error::Unsupported("requeue_dead"))
     }
 
-    /// Removes dead tasks for good. Returns which.
+    /// Removes dead tasks for good. Returns their ids.
     ///
     /// # Errors
     /// As [`requeue_dead`](Self::requeue_dead).
@@ -122,8 +122,9 @@ pub trait Operate: Send + Sync {
         Err(Error::Unsupported("discard_dead"))
     }
 
-    /// Claims hand out nothing of the type until `until`, or until [`resume`](Self::resume) when
-    /// `None`. Running tasks go on; their locks can be extended and settled.
+    /// Pauses a type: claims hand out none of its tasks until `until`, or until
+    /// [`resume`](Self::resume) if `None`. Running tasks go on; their locks can be extended and
+    /// settled.
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
         let _ = (task_type, until);
         Err(Error::Unsupported("pause"))
@@ -136,7 +137,8 @@ pub trait Operate: Send + Sync {
     }
 
     /// Removes every task of the type that is in `state` (scheduled or dead), or forgets the ended
-    /// ones in it (done, cancelled, expired). Returns how many. Not one step: in batches.
+    /// ones in it (done, cancelled, expired). Returns the number. This is not one step: it works in
+    /// batches.
     ///
     /// # Errors
     /// `InvalidInput` for running tasks: cancel them instead.
@@ -145,23 +147,23 @@ pub trait Operate: Send + Sync {
         Err(Error::Unsupported("purge"))
     }
 
-    /// Removes a type that has no tasks: it is listed no more, and its settings, its pause and the
-    /// ends it remembers are gone. Its largest fence stays, so that fences go on growing. A task
-    /// that is submitted at the same time or afterwards is kept and lists the type again, as
-    /// registering does. An unknown type needs no dropping.
+    /// Removes a type that has no tasks from the list, with its settings, its pause and its records
+    /// of ended tasks. Its largest fence stays, so that fences keep growing. A task submitted at
+    /// the same time or later is kept and lists the type again, as registering it does. For an
+    /// unknown type nothing happens.
     ///
     /// # Errors
     /// `TypeInUse` while it has scheduled, running or dead tasks; `InvalidInput` for a type that
-    /// was sharded, which stays.
+    /// was sharded, which cannot be removed.
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
         let _ = task_type;
         Err(Error::Unsupported("drop_type"))
     }
 
-    /// Proves the structure of the type: every id in exactly one state, indexes and records one to
-    /// one, checksums right, locks only on running tasks. With `repair` it mends what it can so
-    /// that no task is lost: what cannot run goes to dead, what is in no index is scheduled. In
-    /// batches.
+    /// Verifies the structure of the type: every id is in exactly one state, indexes match records,
+    /// checksums are right, only running tasks have locks. With `repair` it mends the damage it can
+    /// without losing a task: tasks that cannot run go to dead, tasks that are in no index are
+    /// scheduled. Works in batches.
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         let _ = (task_type, repair);
         Err(Error::Unsupported("audit"))

@@ -14,26 +14,25 @@ use crate::error::Result;
 use crate::name::TaskType;
 use crate::time::Timestamp;
 
-/// How often a plugin announces itself; also at once when the types change that it serves.
+/// How often a plugin announces itself. It also does so at once when its served types change.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How long an instance is listed after its last announcement, by default: two may get lost on the
-/// way.
+/// How long an instance is listed after its last announcement, by default: two announcements may be
+/// lost.
 pub const INSTANCE_EXPIRY: Duration = Duration::from_mins(1);
 
-/// Most instances that a listing shows, those first that were started first. It bounds what one
-/// answer holds.
+/// Maximum number of instances in a listing, earliest start first. Limits the size of one answer.
 pub const MAX_INSTANCES: usize = 1_000;
 
-/// Most types that one instance names; how many it serves is listed in any case.
+/// Maximum number of types named by one instance; the number that it serves is always listed.
 pub const MAX_INSTANCE_TYPES: usize = 100;
 
-/// The list of running instances. By default nothing is kept and nobody is listed.
+/// The list of running instances. By default a store keeps nothing and lists no instance.
 #[async_trait]
 pub trait Presence: Send + Sync {
     /// Lists an instance until it has been silent for `holds`; a repeated announcement replaces the
-    /// one before. `seen_at` becomes the store's now. Forgets others that have been silent too
-    /// long.
+    /// former one. The store sets `seen_at` to its present time. Forgets other instances that have
+    /// been silent too long.
     async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
         let _ = (instance, holds);
         Ok(())
@@ -45,21 +44,21 @@ pub trait Presence: Send + Sync {
         Ok(())
     }
 
-    /// The running instances by their ids, so in the order of their starts; at most
+    /// The running instances by their ids, and so in the order of their starts; at most
     /// [`MAX_INSTANCES`].
     async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         Ok(Vec::new())
     }
 }
 
-/// The version of the stored form.
+/// The version of the stored format.
 const VERSION: u32 = 1;
 
 /// Length of the short form of an identity.
 pub const SHORT_LEN: usize = 8;
 
-/// The identity of one running instance: a ULID, made when it starts, so that it is its own even
-/// where host and pid repeat. In the order of their starts, to the millisecond.
+/// The identity of one running instance: a ULID generated at its start, so that it is unique even
+/// if host and pid repeat. Ordered by start, to the millisecond.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstanceId(String);
@@ -78,7 +77,7 @@ impl InstanceId {
     }
 
     /// Its last eight characters, by which a task names its [holder](crate::TaskInfo::holder).
-    /// Forty random bits: enough to tell the instances of a list apart.
+    /// Forty random bits are enough to distinguish the instances in a list.
     #[must_use]
     pub fn short(&self) -> &str {
         let at = self.0.len().saturating_sub(SHORT_LEN);
@@ -98,8 +97,8 @@ impl fmt::Display for InstanceId {
     }
 }
 
-/// A running instance, as it announced itself. As JSON its types are text, its times milliseconds
-/// since the epoch.
+/// A running instance, as it announced itself. In JSON its types are text, and its times are
+/// milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InstanceInfo {
@@ -107,24 +106,24 @@ pub struct InstanceInfo {
     pub id: InstanceId,
     /// The name of its host.
     pub host: String,
-    /// Its process, as its host (or its container) numbers it.
+    /// Its process id, on its host or in its container.
     pub pid: u32,
-    /// The version of delayq that it runs.
+    /// Its version of delayq.
     pub version: String,
-    /// The types that it serves, sorted; the first [`MAX_INSTANCE_TYPES`].
+    /// The types that it serves, sorted; only the first [`MAX_INSTANCE_TYPES`].
     pub types: Vec<TaskType>,
-    /// How many types it serves.
+    /// The number of types that it serves.
     pub type_count: usize,
-    /// When it was started, on its own clock.
+    /// Its start time, by its own clock.
     pub started_at: Timestamp,
-    /// When it announced itself last, on the store's clock. The store sets it.
+    /// The time when it last announced itself, by the store's clock. The store sets it.
     pub seen_at: Timestamp,
-    /// What it did in the last minutes; `None` if it does not say, as those of earlier releases.
+    /// Its work in the last minutes; `None` if it reports none, as in earlier releases.
     pub recent: Option<RecentWork>,
 }
 
 impl InstanceInfo {
-    /// An instance of this version of delayq that serves nothing yet, started at `started_at` on
+    /// An instance of this version of delayq that serves nothing yet, started at `started_at` by
     /// its own clock.
     #[must_use]
     pub fn new(id: InstanceId, host: impl Into<String>, pid: u32, started_at: Timestamp) -> Self {
@@ -141,7 +140,7 @@ impl InstanceInfo {
         }
     }
 
-    /// The same, serving these types.
+    /// The same instance, serving these types.
     #[must_use]
     pub fn serving(mut self, types: &[TaskType]) -> Self {
         self.type_count = types.len();
@@ -149,16 +148,16 @@ impl InstanceInfo {
         self
     }
 
-    /// Whether it serves the type, as far as it names its types: one with more than
-    /// [`MAX_INSTANCE_TYPES`] may.
+    /// True if it serves the type. Also true if it serves more than [`MAX_INSTANCE_TYPES`], because
+    /// it does not name all of them.
     #[must_use]
     pub fn may_serve(&self, task_type: &TaskType) -> bool {
         self.type_count > self.types.len() || self.types.contains(task_type)
     }
 }
 
-/// How many of the listed instances serve a type, as far as their list tells. Of a list that is
-/// full it is at least one: the instance that serves the type may be left out.
+/// The number of listed instances that may serve a type. If the list is full, the number is at
+/// least one: an instance that serves the type may be missing from the list.
 #[must_use]
 pub fn serving(instances: &[InstanceInfo], task_type: &TaskType) -> usize {
     let serves = |one: &&InstanceInfo| one.may_serve(task_type);
@@ -193,7 +192,7 @@ impl fmt::Display for InstanceInfo {
     }
 }
 
-/// The stored form, without the id and the time.
+/// The stored format, without the id and the time.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     v: u32,
@@ -207,7 +206,7 @@ struct Stored {
     recent: Option<recent::Stored>,
 }
 
-/// The stored form of an announcement, as every store of this project writes it.
+/// The stored format of an announcement, used by every store of this project.
 #[must_use]
 pub fn encode(instance: &InstanceInfo) -> String {
     let stored = Stored {
@@ -220,16 +219,16 @@ pub fn encode(instance: &InstanceInfo) -> String {
         started: instance.started_at.as_millis(),
         recent: instance.recent.as_ref().map(Into::into),
     };
-    // Text and numbers always have a JSON form.
+    // Text and numbers can always be written as JSON.
     serde_json::to_string(&stored).unwrap_or_default()
 }
 
-/// The announcement that [`encode`] wrote for `id`; `None`, and a line in the log, if it is
-/// unreadable. Of a newer version the fields of this one are read.
+/// The announcement written by [`encode`] for `id`; `None`, and a line in the log, if it is
+/// unreadable. In a newer version, only the fields known to this one are read.
 #[must_use]
 pub fn decode(id: String, seen_at: Timestamp, stored: &[u8]) -> Option<InstanceInfo> {
     let stored = serde_json::from_slice(stored);
-    let log = |error: &_| tracing::warn!(id, %error, "an announced instance is not understood");
+    let log = |error: &_| tracing::warn!(id, %error, "cannot read an announced instance; it is missing from the list");
     let stored: Stored = stored.inspect_err(log).ok()?;
     let types = stored.types.iter().map(TaskType::new);
     Some(InstanceInfo {

@@ -1,7 +1,7 @@
-//! What the code that `#[task_worker]` writes refers to; not part of the public interface.
+//! Items used by code that `#[task_worker]` generates; not part of the public interface.
 //!
-//! That code names everything through this one module, so it does not depend on what an application
-//! imports, shadows or renames.
+//! The generated code uses only this one module, so that it does not depend on an application's
+//! imports, shadowed names or renamed crates.
 
 pub use std::sync::Arc;
 pub use std::time::Duration;
@@ -33,8 +33,8 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::name::{MAX_TASK_TYPE_BYTES, TaskType, TypePattern, is_word};
 
-/// The message as JSON. A function and not a method, so that the compiler names the missing trait
-/// of a `T` that cannot be read.
+/// Parses the message as JSON. A function rather than a method, so that the compiler names the
+/// missing trait of a `T` that cannot be parsed.
 ///
 /// # Errors
 /// As [`Json::from_message`].
@@ -42,7 +42,7 @@ pub fn json<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<Json<T>, TaskEr
     Json::from_message(message)
 }
 
-/// As [`json`], with errors that may quote values of the message.
+/// Like [`json`], but the errors may quote values of the message.
 ///
 /// # Errors
 /// As [`Json::from_message_quoting`].
@@ -53,7 +53,7 @@ pub fn json_quoting<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<Json<T>
 /// The message as text, for a worker function that takes `&str` or `String`.
 ///
 /// # Errors
-/// [`TaskError::Dead`] when it is not UTF-8, because no retry mends it.
+/// [`TaskError::Dead`] if it is not UTF-8, because a retry cannot help.
 pub fn text(message: &[u8]) -> Result<&str, TaskError> {
     std::str::from_utf8(message).map_err(|e| {
         TaskError::dead(format!(
@@ -62,21 +62,21 @@ pub fn text(message: &[u8]) -> Result<&str, TaskError> {
     })
 }
 
-/// What the methods of [`TaskWorker`] return, below `#[async_trait]`.
+/// The return type of the methods of [`TaskWorker`], as `#[async_trait]` writes it.
 pub type TaskFuture<'a> = Pin<Box<dyn Future<Output = TaskResult> + Send + 'a>>;
 
-/// Boxes what a worker function does. Its name is what the compiler says about a function whose
-/// future has to stay on one thread.
+/// Boxes the future of a worker function. The compiler shows this function's name if the future has
+/// to stay on one thread.
 pub fn the_future_of_this_worker_must_be_send<'a>(
     future: impl Future<Output = TaskResult> + Send + 'a,
 ) -> TaskFuture<'a> {
     Box::pin(future)
 }
 
-/// Checks, when the program is compiled, a task type that is given by a constant.
+/// Checks a task type given by a constant, at compile time.
 ///
 /// # Panics
-/// When it is not a task type; a pattern is not, because its workers are written otherwise.
+/// If it is not a task type. A pattern is not one, because its workers are written differently.
 #[must_use]
 pub const fn constant_task_type(task_type: &'static str) -> &'static str {
     let bytes = task_type.as_bytes();

@@ -1,4 +1,4 @@
-//! Messages and headers as `Debug` shows them: without their contents, which belong into no log.
+//! `Debug` for messages and headers without their contents, which do not belong in a log.
 
 use std::collections::BTreeMap;
 use std::fmt;

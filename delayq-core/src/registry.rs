@@ -1,4 +1,4 @@
-//! The workers that the linker collected, and the components they are built from.
+//! The workers collected by the linker, and the components they are built from.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -7,32 +7,32 @@ use std::sync::Arc;
 
 use crate::worker::{TaskWorker, WorkerOptions};
 
-/// One worker, as `#[task_worker]` registers it at link time.
+/// One worker, registered by `#[task_worker]` at link time.
 #[derive(Clone, Copy)]
 pub struct WorkerRegistration {
     /// The task type or pattern that it serves.
     pub task_type: &'static str,
-    /// Its stable name: it tells the workers of one type apart, across restarts. Unique within a
-    /// type.
+    /// Its stable name, which distinguishes the workers of one type, across restarts. Unique within
+    /// a type.
     pub name: &'static str,
-    /// Further task types that it serves, as a type was called before.
+    /// Further task types that it serves, such as former names of the type.
     pub aliases: &'static [&'static str],
     /// Its options.
     pub options: WorkerOptions,
-    /// The version of the messages that it is written for; 1 unless its attribute has another.
+    /// The version of the messages that it is written for; 1 unless its attribute names another.
     pub version: u32,
-    /// When its type recurs.
+    /// The schedule, if its type recurs.
     pub schedule: Option<WorkerSchedule>,
-    /// Builds it once, when the plugin starts.
+    /// Builds the worker once, when the plugin starts.
     pub build: fn(&Components) -> Result<Arc<dyn TaskWorker>, MissingComponent>,
 }
 
-/// The schedule of a worker, as its attribute has it.
+/// The schedule of a worker, as written in its attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSchedule {
     /// A cron expression or an interval.
     pub every: &'static str,
-    /// The time zone of an expression; `None`: UTC.
+    /// The time zone of the expression; `None`: UTC.
     pub zone: Option<&'static str>,
 }
 
@@ -49,10 +49,10 @@ impl fmt::Debug for WorkerRegistration {
 
 inventory::collect!(WorkerRegistration);
 
-/// Every worker that was linked into this program.
+/// All workers linked into this program.
 ///
-/// A crate whose code the linker drops registers nothing: refer to something in it, for example
-/// with `use my_workers as _;`.
+/// If the linker drops a crate, its workers are not registered: refer to something in it, for
+/// example with `use my_workers as _;`.
 pub fn registered_workers() -> impl Iterator<Item = &'static WorkerRegistration> {
     inventory::iter::<WorkerRegistration>.into_iter()
 }
@@ -64,13 +64,13 @@ pub struct Components {
 }
 
 impl Components {
-    /// Adds `component`; one of the same type is replaced.
+    /// Adds `component`, replacing one of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, component: T) {
         self.insert_arc(Arc::new(component));
     }
 
-    /// Adds what is in an `Arc` already, as a `T`, which may be a `dyn Trait`; one of the same type
-    /// is replaced.
+    /// Adds a value that is already in an `Arc`, as a `T`, which may be a `dyn Trait`, replacing
+    /// one of the same type.
     pub fn insert_arc<T: ?Sized + Send + Sync + 'static>(&mut self, component: Arc<T>) {
         self.by_type.insert(TypeId::of::<T>(), Arc::new(component));
     }
@@ -78,7 +78,7 @@ impl Components {
     /// The component of type `T`, or the one inside a component of type `Arc<T>`.
     ///
     /// # Errors
-    /// [`MissingComponent`], naming the type, when none was added.
+    /// [`MissingComponent`], naming the type, if none was added.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingComponent> {
         let in_arc = || self.find::<Arc<T>>().map(|arc| Arc::clone(&**arc));
         let found = self.find::<T>().cloned().or_else(in_arc);
@@ -106,9 +106,9 @@ pub struct MissingComponent {
     pub type_name: &'static str,
 }
 
-/// How `#[task_worker]` builds a worker from the application's components.
+/// Types that `#[task_worker]` can build from the application's components.
 ///
-/// Every `Default` type has it. Implement it for a worker that needs something:
+/// Every `Default` type implements it. Implement it for a worker that needs components:
 ///
 /// ```
 /// use delayq_core::registry::{Components, FromComponents, MissingComponent};
@@ -133,11 +133,11 @@ pub trait FromComponents: Sized {
     /// Builds the value.
     ///
     /// # Errors
-    /// [`MissingComponent`] when something it needs was not added.
+    /// [`MissingComponent`] if a component it needs was not added.
     fn from_components(components: &Components) -> Result<Self, MissingComponent>;
 }
 
-// Without this the compiler asks for `Default` only and never mentions components.
+// Otherwise the compiler only asks for `Default` and never mentions components.
 #[diagnostic::do_not_recommend]
 impl<T: Default> FromComponents for T {
     fn from_components(_: &Components) -> Result<Self, MissingComponent> {

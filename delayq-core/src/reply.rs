@@ -1,4 +1,4 @@
-//! Reply: what a worker answers to whoever waits for its task.
+//! Reply: a worker's answer to callers that wait for its task.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::time::{Timestamp, hours};
 
-/// Most bytes of the body of a reply.
+/// Maximum size of the body of a reply, in bytes.
 pub const MAX_REPLY_BYTES: usize = 64 * 1_024;
-/// Most bytes of the content type of a reply.
+/// Maximum length of the content type of a reply, in bytes.
 pub const MAX_CONTENT_TYPE_BYTES: usize = 127;
-/// How long a reply is kept, unless the worker says.
+/// How long a reply is kept unless the worker sets a time.
 pub const DEFAULT_REPLY_RETENTION: Duration = hours(1);
 /// Longest time that a reply is kept.
 pub const MAX_REPLY_RETENTION: Duration = hours(7 * 24);
@@ -20,20 +20,20 @@ pub const MAX_REPLY_RETENTION: Duration = hours(7 * 24);
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 
-/// What a worker answers to whoever waits for its task.
+/// A worker's answer to callers that wait for its task.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// What the body is, as in HTTP.
+    /// The content type of the body, as in HTTP.
     pub content_type: String,
-    /// The answer, byte for byte.
+    /// The body, byte for byte.
     pub body: Vec<u8>,
-    /// How long it is kept, from the moment when the store has it.
+    /// How long the reply is kept, from the moment when the store has it.
     pub retention: Duration,
 }
 
 impl Reply {
-    /// Any bytes, as `application/octet-stream`, for [`DEFAULT_REPLY_RETENTION`].
+    /// Raw bytes, as `application/octet-stream`, for [`DEFAULT_REPLY_RETENTION`].
     #[must_use]
     pub fn bytes(body: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Reply {
         self
     }
 
-    /// Refuses a reply that no store keeps.
+    /// Refuses an invalid reply.
     ///
     /// # Errors
     /// `InvalidInput` for a body over [`MAX_REPLY_BYTES`], a content type that is not visible ASCII
@@ -97,7 +97,7 @@ impl Reply {
 }
 
 impl fmt::Debug for Reply {
-    /// The length of the body only.
+    /// Shows only the length of the body.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply")
             .field("content_type", &self.content_type)
@@ -114,19 +114,19 @@ impl fmt::Debug for Reply {
     reason = "a proof, a time and what the worker gave, nothing else"
 )]
 pub struct KeptReply {
-    /// The fence of the attempt that gave it. It is the answer of the task whose end has the same
-    /// fence, see [`TaskInfo::settled_fence`](crate::TaskInfo::settled_fence).
+    /// The fence of the attempt that gave the reply. The reply belongs to the task whose end has
+    /// the same fence, see [`TaskInfo::settled_fence`](crate::TaskInfo::settled_fence).
     pub fence: u64,
-    /// When it was kept, on the store's clock.
+    /// The time when it was kept, by the store's clock.
     pub at: Timestamp,
-    /// What the body is.
+    /// The content type of the body.
     pub content_type: String,
-    /// The answer.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 impl fmt::Debug for KeptReply {
-    /// The length of the body only.
+    /// Shows only the length of the body.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeptReply")
             .field("fence", &self.fence)

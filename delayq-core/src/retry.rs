@@ -1,35 +1,35 @@
-//! When a failed attempt is repeated.
+//! Retries of failed attempts.
 
 use std::time::Duration;
 
 use crate::time::MAX_DELAY;
 
-/// How the wait grows from one attempt to the next.
+/// The growth of the wait from one attempt to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// The same wait each time.
     Fixed,
-    /// Twice the wait each time.
+    /// Doubles the wait each time.
     Exponential,
 }
 
-/// How often, and after which wait, a failed attempt is repeated.
+/// How often a failed attempt is repeated, and after which wait.
 ///
 /// The default: 5 attempts, waits of 1 s, 2 s, 4 s, 8 s, each shortened or lengthened by up to 10
 /// %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included; 1 means no retry, 0 is read as 1.
+    /// Attempts in all, including the first; 1 means no retry, 0 is treated as 1.
     pub max_attempts: u32,
-    /// How the wait grows.
+    /// The growth of the wait.
     pub backoff: Backoff,
     /// The wait before the second attempt.
     pub base: Duration,
-    /// The longest wait, jitter not counted.
+    /// The longest wait, not counting jitter.
     pub cap: Duration,
-    /// Random part of each wait, in percent of it: 10 makes it 90 % to 110 %. At most 100.
+    /// Random part of each wait, in percent: 10 makes it 90 % to 110 %. At most 100.
     ///
-    /// It keeps tasks that failed together from coming back together.
+    /// Jitter keeps tasks that failed together from retrying together.
     pub jitter_percent: u8,
 }
 
@@ -49,7 +49,7 @@ impl RetryPolicy {
         ..Self::DEFAULT
     };
 
-    /// The wait after attempt `attempt` (1-based) has failed, or `None` when it was the last one.
+    /// The wait after attempt `attempt` (1-based) has failed, or `None` if it was the last one.
     #[must_use]
     pub fn wait_after(&self, attempt: u32) -> Option<Duration> {
         (attempt < self.max_attempts).then(|| self.jittered(self.wait(attempt)))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task is. "Ready" is not a state: it is `Scheduled` with `due_at <= now`.
+/// The state of a task. "Ready" is not a state: it is `Scheduled` with `due_at <= now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether the task will never run again by itself or by an operator (done, cancelled,
+    /// True if the task will never run again, by itself or through an operator (done, cancelled,
     /// expired).
     #[must_use]
     pub fn is_ended(self) -> bool {

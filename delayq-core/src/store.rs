@@ -1,4 +1,4 @@
-//! The store contract: submit, claim, settle, extend, and what is done to one task by its id.
+//! The store contract: submit, claim, settle, extend, and the operations on one task by its id.
 //!
 //! ```text
 //!                  claim                    settle Done
@@ -10,12 +10,12 @@
 //!     +--- cancel ---> cancelled        +--- expiry ---> expired
 //! ```
 //!
-//! One idea carries it: **`claim` does all the work that is due and returns when to call again.**
-//! It takes expired locks first, then due tasks, in one step. So there is no reaper, no pump, no
-//! ready list and no second thread.
+//! Its central idea: **`claim` does all the work that is due and returns when to call again.** It
+//! takes expired locks first, then due tasks, in one step. So there is no reaper, no pump, no ready
+//! list and no second thread.
 //!
 //! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures
-//! and the log of operators' actions in [`Chronicle`], what workers answered in [`Replies`].
+//! and the log of operators' actions in [`Chronicle`], workers' answers in [`Replies`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -54,16 +54,17 @@ use crate::presence::Presence;
 use crate::replies::Replies;
 use crate::task::{Headers, Lock, TaskInfo};
 
-/// Where tasks live. One instance serves one namespace.
+/// A store of tasks. One instance serves one namespace.
 ///
-/// Each method is one atomic step (a batch: one step for up to [`MAX_BATCH`] tasks of a bucket).
-/// What its documentation says holds once it returns `Ok`. A method returns within a time that the
-/// store bounds, works on any tokio runtime, and may be dropped at any point.
+/// Each method is one atomic step (for a batch: one step for up to [`MAX_BATCH`] tasks of a
+/// bucket). Its documented effect holds once it returns `Ok`. A method returns within a time limit
+/// of the store, works on any tokio runtime, and may be dropped at any point.
 ///
 /// # Errors
 /// `Unavailable`, `Full`, `ReadOnly` and `Closed` mean certainly not applied. `Indeterminate` means
-/// in doubt: the answer was lost. Repeat the call: every operation is idempotent by the task's id
-/// and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing panics.
+/// in doubt: the answer was lost. It is safe to repeat the call: every operation is idempotent by
+/// the task's id and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing
+/// panics.
 #[async_trait]
 pub trait Store:
     Operate + Presence + Chronicle + Documents + Replies + Send + Sync + Debug + 'static
@@ -71,7 +72,7 @@ pub trait Store:
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;
 
-    /// The namespace that it serves, if it has any.
+    /// The namespace of the store, if it has one.
     fn namespace(&self) -> Option<&Namespace> {
         None
     }
@@ -79,59 +80,61 @@ pub trait Store:
     /// What an acknowledgement of this store survives, as configured and verified.
     fn durability(&self) -> Durability;
 
-    /// Accepts tasks; one result each, in order. An accepted task ends as exactly one of done,
+    /// Accepts tasks; one result for each, in order. An accepted task ends as exactly one of done,
     /// dead, cancelled and expired. It is as durable as [`durability`](Self::durability) says, and
     /// its type is in [`types`](Operate::types). A relative delay counts from the store's clock.
     ///
-    /// The same request (message, headers, expiry, delay or time) is answered `AlreadyExists`, but
-    /// for a `Replace` with a delay, or a `Debounce`, of a scheduled or dead task.
-    /// Another request with a taken id is decided by its `on_conflict`. An ended id is taken for
-    /// the same request alone, within the retention, and not with `Replace`, `Debounce` or
-    /// `again_if_running`.
+    /// A repeat of the same request (message, headers, expiry, delay or time) is answered
+    /// `AlreadyExists`, except for a `Replace` with a delay, or a `Debounce`, of a scheduled or
+    /// dead task. For a different request with an existing id, its `on_conflict` decides. The id of
+    /// an ended task counts as existing only for the same request, within the retention, and not
+    /// with `Replace`, `Debounce` or `again_if_running`.
     ///
-    /// With `again_if_running` a running task is answered `RunsAgain`: the request waits beside it,
-    /// in the place of an earlier one (`Keep`: the earlier one stays). Once the task is done, dead
-    /// or expired it becomes the task in the same step, as a new one, due not before that. A cancel
-    /// or purge of the task drops it, and so does a task that takes its place.
+    /// With `again_if_running` the answer for a running task is `RunsAgain`: the request waits
+    /// beside it, replacing an earlier one (with `Keep` the earlier one stays). In the step in
+    /// which the task becomes done, dead or expired, the request becomes a new task under the id,
+    /// due not before that moment. A cancel or purge of the task drops the request, and so does a
+    /// task that replaces it.
     ///
     /// A new task beyond its type's `max_pending` is refused with `QueueFull`. A replaced one is
     /// not.
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>>;
 
-    /// The buckets of a type: one, or one a shard. Each is claimed from by a loop of its own. Until
-    /// a resize is complete they include the old shards that still drain.
+    /// The buckets of a type: one, or one for each shard. A separate loop claims from each. Until a
+    /// resize is complete they include the old shards that are still draining.
     async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
         Ok(vec![Bucket::whole(task_type.clone())])
     }
 
-    /// Locks what is due, in one step: first tasks whose lock has expired (attempt + 1, one lock
-    /// expiry counted), then due ones, by due time and id. Nothing while the type is paused. Each
-    /// lock has a fence larger than any earlier one of its task and lasts `lock_for` from the
-    /// store's now. Tasks past their expiry, poison tasks and damaged records are ended and
-    /// reported instead.
+    /// Locks due tasks, in one step: first tasks whose lock has expired (attempt + 1, one lock
+    /// expiry counted), then due ones, by due time and id. Locks none while the type is paused.
+    /// Each lock has a larger fence than any earlier lock of its task and lasts `lock_for` from the
+    /// store's present time. Tasks past their expiry, poison tasks and damaged records are ended
+    /// and reported instead.
     ///
     /// The fleet limits of the request hold in this step, over all claimers. Concurrency: due tasks
     /// are locked only while fewer than the limit run; a lock that is taken over keeps its slot.
-    /// Rate: no more tasks than it allows now are handed out, taken over or due.
+    /// Rate: no more tasks than it allows now are handed out, whether due or taken over.
     ///
     /// A claim whose answer was lost may have locked tasks. They stay locked until their locks
-    /// expire, unless the store notices: then its next claim returns them to the bucket, no attempt
-    /// counted.
+    /// expire, unless the store notices: then its next claim returns them to the bucket without
+    /// counting an attempt.
     async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed>;
 
-    /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an
-    /// expired lock that nobody has taken over still settles, a stale one changes nothing.
-    /// Repeating a settlement answers `Settled` again (of a done task: within the retention): while
-    /// the lock is the last one that was settled, by an end of the same [kind](EndKind). Another
-    /// end answers `LockLost`. A lock is settled in the bucket that it was claimed from.
+    /// Ends attempts; one outcome for each, in order. Only the fence of the present lock counts: an
+    /// expired lock that nobody has taken over still settles, a stale one changes nothing. A
+    /// repeated settlement is answered `Settled` again (for a done task: within the retention), as
+    /// long as its lock is the last one that was settled and the end is of the same
+    /// [kind](EndKind). Any other end is answered `LockLost`. A lock is settled in the bucket that
+    /// it was claimed from.
     async fn settle(
         &self,
         bucket: &Bucket,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>>;
 
-    /// Makes locks last `lock_for` from the store's now; one outcome each, in order. Only the fence
-    /// of the present lock counts.
+    /// Makes locks last `lock_for` from the store's present time; one outcome for each, in order.
+    /// Only the fence of the present lock counts.
     async fn extend(
         &self,
         bucket: &Bucket,
@@ -139,20 +142,21 @@ pub trait Store:
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>>;
 
-    /// Notes why the attempt failed that `lock` belongs to, of a task that was settled as done
-    /// before it started (at most once): while the end is remembered, `find` shows it as the last
-    /// error, cut to 200 bytes or more. Whether it was noted: not if the end is forgotten, or that
-    /// of another lock, or has an error already. A store that does not have this notes nothing.
+    /// Records the error of the attempt with `lock`, for a task that was settled as done before it
+    /// started (at most once). While the end is remembered, `find` shows it as the last error, cut
+    /// to 200 bytes or more. Returns true if it was recorded, and false if the end is forgotten,
+    /// belongs to another lock, or has an error already. A store without this operation records
+    /// nothing.
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let _ = (bucket, lock, error);
         Ok(false)
     }
 
-    /// Cancels a scheduled task: it never starts (again). A running one is marked:
-    /// [`extend`](Self::extend) answers its holder so; any end but `Done` ends it as cancelled.
+    /// Cancels a scheduled task: it never starts (again). A running task is marked:
+    /// [`extend`](Self::extend) tells its holder, and any end except `Done` ends it as cancelled.
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome>;
 
-    /// Moves a scheduled task to another time, earlier or later. Its attempts stay counted.
+    /// Moves a scheduled task to another time, earlier or later. Its attempts are kept.
     async fn reschedule(
         &self,
         task_type: &TaskType,
@@ -160,7 +164,7 @@ pub trait Store:
         when: When,
     ) -> Result<ChangeOutcome>;
 
-    /// Replaces the message of a scheduled task; headers, expiry and due time stay.
+    /// Replaces the message of a scheduled task; headers, expiry and due time are kept.
     async fn update(
         &self,
         task_type: &TaskType,
@@ -168,11 +172,11 @@ pub trait Store:
         message: Vec<u8>,
     ) -> Result<ChangeOutcome>;
 
-    /// As [`update`](Self::update), in the same step with new values of headers: of those that the
-    /// task has. It gets no header that it does not have.
+    /// Like [`update`](Self::update), and in the same step sets new values for headers that the
+    /// task has. Headers that it does not have are not added.
     ///
     /// # Errors
-    /// `Unsupported` of a store that does not have this; and as for every operation.
+    /// `Unsupported` from a store without this operation; and as for every operation.
     async fn update_with(
         &self,
         task_type: &TaskType,
@@ -188,18 +192,18 @@ pub trait Store:
     /// its retention is over.
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>>;
 
-    /// Buckets with something earlier to do: their first task became earlier, their pause ended, or
-    /// a slot of a fleet limit became free that a claim had missed. From any process the store
-    /// hears.
+    /// Buckets with something to do earlier than planned: their first task became earlier, their
+    /// pause ended, or a slot of a fleet limit that a claim had missed became free. The store hears
+    /// of this from any process.
     fn wakeups(&self) -> Wakeups;
 
-    /// Reads the store's real state and settings; `Ok` when it can keep the promises now. For
-    /// health.
+    /// Reads the store's real state and settings; `Ok` if it can keep its promises now. For health
+    /// checks.
     async fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Takes no more calls, finishes those under way and cleans up; later calls answer `Closed`.
+    /// Takes no more calls, finishes those in progress and cleans up; later calls answer `Closed`.
     /// Not needed for safety: a store that is killed loses nothing either.
     async fn close(&self) {}
 }

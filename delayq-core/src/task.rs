@@ -1,4 +1,4 @@
-//! Tasks and locks as a store's operations show them.
+//! Tasks and locks as returned by a store's operations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub use waits_for::WaitsFor;
 /// Headers of a task: names and values that travel with the message.
 pub type Headers = BTreeMap<String, String>;
 
-/// Puts new values into headers: into those that are there.
+/// Sets new values for headers, but only for headers that exist.
 pub fn replace_headers(headers: &mut Headers, values: &Headers) {
     for (name, value) in values {
         if let Some(present) = headers.get_mut(name) {
@@ -29,12 +29,12 @@ pub fn replace_headers(headers: &mut Headers, values: &Headers) {
     }
 }
 
-/// The bucket's view of a task: which one, and when.
+/// A bucket's view of a task: its id and its due time.
 ///
-/// Ordered as a bucket orders its tasks: by due time, then by id.
+/// Ordered like the tasks of a bucket: by due time, then by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskDetail {
-    /// When the task should start next.
+    /// The time when the task should start next.
     pub due_at: Timestamp,
     /// The task.
     pub id: TaskId,
@@ -42,9 +42,9 @@ pub struct TaskDetail {
 
 /// The lease that a claim takes on one task, proven by its fence.
 ///
-/// The fence strictly increases from one lock to the next of the same task, across restarts of the
-/// store too. Hand it to whatever the worker writes to: a sink that refuses a fence smaller than
-/// the largest it has seen is safe from a holder that has lost its lock without knowing.
+/// The fence strictly increases from one lock of a task to the next, also across restarts of the
+/// store. Pass it to the systems that the worker writes to: a system that refuses a fence smaller
+/// than the largest it has seen is safe from a holder that has lost its lock without knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lock {
     /// The locked task.
@@ -53,7 +53,7 @@ pub struct Lock {
     pub fence: u64,
 }
 
-/// What happened to a task so far, apart from its first submission; all zero for most tasks.
+/// The history of a task, apart from its first submission; all zero for most tasks.
 ///
 /// Starts - 1 = failures + lock expiries + releases since it was submitted or last requeued.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -63,20 +63,20 @@ pub struct AttemptHistory {
     pub failures: u32,
     /// Attempts whose lock expired: their holder crashed, hung or lost the store.
     pub lock_expiries: u32,
-    /// Times the task was given back without burning an attempt.
+    /// Times the task was given back without using up an attempt.
     pub releases: u32,
     /// Times an operator took the task out of dead.
     pub requeues: u32,
     /// The last error, or the cause of death; at most
     /// [`MAX_ERROR_BYTES`](crate::store::MAX_ERROR_BYTES).
     pub last_error: Option<String>,
-    /// Workers of the type that have succeeded already; a retry leaves them out. The plugin writes
-    /// it.
+    /// Workers of the type that have already succeeded; a retry leaves them out. The plugin writes
+    /// them.
     pub succeeded: Vec<String>,
 }
 
 impl AttemptHistory {
-    /// The number of the attempt that comes next: 1 for a task that never ran.
+    /// The number of the next attempt: 1 for a task that never ran.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
         self.failures
@@ -85,35 +85,35 @@ impl AttemptHistory {
     }
 }
 
-/// A task as its claimer gets it.
+/// A task as returned by a claim.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedTask {
     /// Proof of the claim.
     pub lock: Lock,
-    /// When the lock expires, on the store's clock.
+    /// The time when the lock expires, by the store's clock.
     pub lock_until: Timestamp,
     /// 1-based count of starts since the submit or the last requeue; a release does not count.
     pub attempt: u32,
-    /// When this attempt was due. The repeat of an expired lock was due when the last submit,
-    /// reschedule or requeue said.
+    /// The due time of this attempt. For the repeat of an expired lock: the due time set by the
+    /// last submit, reschedule or requeue.
     pub due_at: Timestamp,
-    /// When the task was accepted.
+    /// The time when the task was accepted.
     pub submitted_at: Timestamp,
-    /// When it stops being worth running, if ever.
+    /// The time when it stops being worth running, if it has an expiry.
     pub expires_at: Option<Timestamp>,
     /// The message, byte for byte as sent.
     pub message: Vec<u8>,
     /// The headers as sent.
     pub headers: Headers,
-    /// What happened before this attempt.
+    /// The history before this attempt.
     pub history: AttemptHistory,
-    /// This claim took the task over from a holder whose lock had expired.
+    /// True if this claim took the task over from a holder whose lock had expired.
     pub is_taken_over: bool,
 }
 
 impl fmt::Debug for ClaimedTask {
-    /// The length of the message and the names of the headers only.
+    /// Shows only the length of the message and the names of the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimedTask")
             .field("lock", &self.lock)
@@ -150,68 +150,68 @@ impl ClaimedTask {
     }
 }
 
-/// The state of a task, as queries return it.
+/// The state of a task, as returned by queries.
 ///
-/// As JSON its times are milliseconds since the epoch, and its message is text, or an array of
-/// bytes when it is not UTF-8.
+/// In JSON its times are milliseconds since the epoch, and its message is text, or an array of
+/// bytes if it is not UTF-8.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TaskInfo {
     /// The task.
     pub id: TaskId,
-    /// Where it is.
+    /// Its state.
     pub state: TaskState,
     /// By state: when it is due (scheduled), when its lock expires (running), when it died (dead),
     /// or when it ended.
     pub at: Timestamp,
-    /// When it was accepted; `None` once ended.
+    /// The time when it was accepted; `None` once ended.
     pub submitted_at: Option<Timestamp>,
-    /// The due time that its last submit, reschedule or requeue gave; `None` once ended. What a
-    /// retry or a release waits for is in `at` alone.
+    /// The due time set by the last submit, reschedule or requeue; `None` once ended. The end of a
+    /// retry's or a release's wait is only in `at`.
     pub due_at: Option<Timestamp>,
-    /// When it expires, if it has an expiry and has not ended.
+    /// Its expiry time, if it has an expiry and has not ended.
     pub expires_at: Option<Timestamp>,
-    /// The current attempt while running, else the number of attempts made.
+    /// The number of the current attempt while running, or else of the attempts made.
     pub attempt: u32,
     /// The message; `None` once ended (its memory is freed at once).
     #[serde(serialize_with = "message")]
     pub message: Option<Vec<u8>>,
     /// The headers; empty once ended.
     pub headers: Headers,
-    /// What happened so far; default once ended.
+    /// The history so far; default once ended.
     pub history: AttemptHistory,
-    /// Whether a cancel was requested while it runs.
+    /// True if a cancel was requested while it runs.
     pub cancel_requested: bool,
-    /// When the request is due that runs the task again after its end, if one waits.
+    /// The time when the waiting request to run the task again after its end is due, if there is
+    /// one.
     pub again_at: Option<Timestamp>,
-    /// When the present attempt was claimed, on the store's clock, to the millisecond; only while
-    /// it runs. It follows from the fence of the lock, so it is later than it was, at most now,
-    /// where more than a thousand tasks of the type were claimed in one millisecond, or since the
-    /// store's clock was set back.
+    /// The time when the present attempt was claimed, by the store's clock, to the millisecond;
+    /// only while it runs. Derived from the fence of the lock, so it is later than the real time,
+    /// at most now, if more than a thousand tasks of the type were claimed in one millisecond, or
+    /// after the store's clock was set back.
     pub started_at: Option<Timestamp>,
-    /// When the present attempt was due; only while it runs, and `None` where that is not kept: as
-    /// [`PastError::due_at`].
+    /// The due time of the present attempt; only while it runs, and `None` if the store does not
+    /// keep it: as [`PastError::due_at`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_due_at: Option<Timestamp>,
-    /// The instance whose claim holds the lock, by the short form of its identity, see
+    /// The instance that holds the lock, by the short form of its identity, see
     /// [`short`](crate::presence::InstanceId::short); only while it runs. `None` if an earlier
-    /// release claimed it. The list of [instances](crate::presence::Presence::instances) has its
-    /// host, while it is alive.
+    /// release claimed it. While it is alive, the list of
+    /// [instances](crate::presence::Presence::instances) shows its host.
     pub holder: Option<String>,
     /// The last errors and expired locks, newest first, at most [`MAX_PAST_ERRORS`]; empty once
-    /// ended. They outlive a requeue. What an earlier release has stored is in
-    /// [`last_error`](AttemptHistory::last_error) alone, and takes the earlier ones with it on
-    /// Redis.
+    /// ended. They are kept through a requeue. An error stored by an earlier release is only in
+    /// [`last_error`](AttemptHistory::last_error), and on Redis replaces the earlier ones.
     pub errors: Vec<PastError>,
-    /// What it waits for; only while it is scheduled.
+    /// The reason why it waits; only while it is scheduled.
     pub waits_for: Option<WaitsFor>,
-    /// The fence of the lock that it is held with; only while it runs. Whoever ends or extends an
-    /// attempt by the id alone, as protocols without locks do, reads it here first.
+    /// The fence of its lock; only while it runs. A caller that ends or extends an attempt by the
+    /// id alone, as protocols without locks do, reads it here first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
-    /// The fence of the lock that was settled last; only once ended, and `None` where none was. The
-    /// kept [reply](crate::replies::Replies) of the same fence is the answer of this task, and not
-    /// of an earlier one with its id.
+    /// The fence of the lock that was settled last; only once ended, and `None` if there was none.
+    /// The kept [reply](crate::replies::Replies) with the same fence belongs to this task, and not
+    /// to an earlier one with its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_fence: Option<u64>,
 }
@@ -229,7 +229,7 @@ fn message<S: Serializer>(message: &Option<Vec<u8>>, serializer: S) -> Result<S:
 }
 
 impl fmt::Debug for TaskInfo {
-    /// The length of the message and the names of the headers only.
+    /// Shows only the length of the message and the names of the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskInfo")
             .field("id", &self.id)
@@ -256,21 +256,23 @@ impl fmt::Debug for TaskInfo {
 }
 
 impl TaskInfo {
-    /// When a fence was given: it is not below that time in microseconds, and above it only where
-    /// more than a thousand were given in one millisecond, or the clock was set back.
+    /// The time when a fence was issued. A fence is never below that time in microseconds. It is
+    /// above it only if more than a thousand were issued in one millisecond, or the clock was set
+    /// back.
     pub(crate) fn claimed_at(fence: u64) -> Timestamp {
         Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX))
     }
 
-    /// When the last attempt was claimed: the present one, see [`started_at`](Self::started_at), or
-    /// of a task that has ended the one that was settled last. `None` between attempts.
+    /// The time when the last attempt was claimed: the present one, see
+    /// [`started_at`](Self::started_at), or the one settled last if the task has ended. `None`
+    /// between attempts.
     #[must_use]
     pub fn last_started_at(&self) -> Option<Timestamp> {
         let settled = self.settled_fence.map(Self::claimed_at);
         self.started_at.or(settled.map(|start| start.min(self.at)))
     }
 
-    /// A task in `state` at `at`, with nothing else filled in.
+    /// A task in `state` at `at`, with all other fields empty.
     #[must_use]
     pub fn new(id: TaskId, state: TaskState, at: Timestamp) -> Self {
         Self {
@@ -296,7 +298,7 @@ impl TaskInfo {
         }
     }
 
-    /// The bucket's view, for a scheduled task.
+    /// The bucket's view of a scheduled task.
     #[must_use]
     pub fn detail(&self) -> Option<TaskDetail> {
         let scheduled = self.state == TaskState::Scheduled;

@@ -1,4 +1,4 @@
-//! Time: the one place where it is read.
+//! Time: the only module that reads it.
 
 use std::fmt;
 use std::future::Future;
@@ -14,8 +14,7 @@ mod virtual_clock;
 #[cfg(any(test, feature = "test-util"))]
 pub use virtual_clock::VirtualClock;
 
-/// The longest delay, of a task or of a retry: 10 years of 365 days. Longer ones are mistakes of
-/// units.
+/// The longest delay, for a task or a retry: 10 years of 365 days. Longer ones are unit mistakes.
 pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
 /// A point in time: milliseconds since the Unix epoch, UTC.
@@ -26,21 +25,20 @@ pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The latest time that delayq accepts: 9999-12-30T21:59:59.999Z, the last that has an RFC 3339
-    /// form in every time zone; as a number it is far below 2^53, so that Lua and JSON keep it
+    /// The latest time that delayq accepts: 9999-12-30T21:59:59.999Z, the last one with an RFC 3339
+    /// form in every time zone. As a number it is far below 2^53, so that Lua and JSON keep it
     /// exact.
     pub const MAX: Self = Self(253_402_207_199_999);
     /// The epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The time `ms` milliseconds after the epoch; values outside `0..=MAX` are moved to the nearer
-    /// end.
+    /// The time `ms` milliseconds after the epoch; values outside `0..=MAX` are clamped.
     #[must_use]
     pub fn from_millis(ms: i64) -> Self {
         Self(ms.clamp(0, Self::MAX.0))
     }
 
-    /// A time of the code itself, which is within the limits.
+    /// A time written in the code, which must be within the limits.
     pub(crate) const fn literal(ms: i64) -> Self {
         Self(ms)
     }
@@ -63,7 +61,7 @@ impl Timestamp {
         Self::from_millis(self.0.saturating_sub(duration_ms(span)))
     }
 
-    /// How long after `earlier` this time is; zero when it is not later.
+    /// The time from `earlier` to this time; zero if this time is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -71,7 +69,7 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// Rounded up to whole milliseconds, so that nothing that is due at `time` starts before.
+    /// Rounded up to whole milliseconds, so that nothing due at `time` starts early.
     fn from(time: SystemTime) -> Self {
         time.duration_since(UNIX_EPOCH)
             .map_or(Self::ZERO, |since| Self::ZERO.plus(since))
@@ -137,9 +135,9 @@ pub const fn days(n: u64) -> Duration {
 /// A reading of a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// In whole milliseconds, rounded down: what due times are compared with.
+    /// In whole milliseconds, rounded down, for comparison with due times.
     pub now: Timestamp,
-    /// How much was cut off: less than a millisecond.
+    /// The part cut off: less than a millisecond.
     pub sub_ms: Duration,
 }
 
@@ -153,7 +151,7 @@ impl Reading {
         }
     }
 
-    /// Rounded up to whole milliseconds: what delays are counted from, so that none is cut short.
+    /// Rounded up to whole milliseconds, as the start of delays, so that none is cut short.
     #[must_use]
     pub fn rounded_up(self) -> Timestamp {
         self.now.plus(self.sub_ms)
@@ -170,7 +168,7 @@ impl From<Timestamp> for Reading {
 /// A boxed sleep.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where the time comes from: the system, or a test.
+/// A source of time: the system, or a test.
 ///
 /// A clock shows two times: the time of day, which people, NTP and operators may set forwards and
 /// backwards, and the time that has passed, which only grows. Sleeps are measured on the latter.
@@ -178,18 +176,18 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day.
     fn now(&self) -> Timestamp;
 
-    /// The same, with the parts of a millisecond. By default without any, for a clock that has
-    /// none.
+    /// The time of day with fractions of a millisecond. By default without fractions, for a clock
+    /// that has none.
     fn read(&self) -> Reading {
         self.now().into()
     }
 
-    /// The time passed since some fixed moment; never set, never backwards.
+    /// The time passed since a fixed moment; never set, never backwards.
     fn elapsed(&self) -> Duration;
 
-    /// Completes once [`elapsed`](Self::elapsed) has reached `elapsed`. To be called within a tokio
-    /// runtime. An end rather than a length, so that no time is lost between reckoning and
-    /// sleeping.
+    /// Completes once [`elapsed`](Self::elapsed) has reached `elapsed`. Must be called within a
+    /// tokio runtime. Takes an end rather than a length, so that no time is lost between the
+    /// calculation and the sleep.
     fn sleep_until(&self, elapsed: Duration) -> Sleep;
 }
 
@@ -197,7 +195,7 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// What [`SystemClock::elapsed`] counts from: the first time that anybody asks.
+/// The start of [`SystemClock::elapsed`]: the first time that it is read.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
@@ -251,8 +249,8 @@ mod tests {
         assert_eq!(Timestamp::from(time), Timestamp::from_millis(2));
     }
 
-    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that
-    /// part, and delays counted from one that is behind are short by it.
+    /// A clock that is a fraction of a millisecond ahead starts tasks that much early, and a clock
+    /// that is behind cuts delays short by as much.
     #[test]
     #[allow(
         clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Workers: user code that runs a task, and what it is given.
+//! Workers: user code that runs a task, and its inputs.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub use versioned::{NEWER_VERSION_WAIT, Versioned};
 
 /// User code that runs the tasks of a type.
 ///
-/// Delivery is at-least-once: after a crash or a lost lock the same task is given again. Make the
-/// effect idempotent by the task id, or guard it with [`TaskContext::fence`].
+/// Delivery is at-least-once: after a crash or a lost lock the same task is delivered again. Make
+/// the effect idempotent by the task id, or guard it with [`TaskContext::fence`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a worker",
     label = "this is no type with an `impl TaskWorker`",
@@ -38,15 +38,15 @@ pub trait TaskWorker: Send + Sync + 'static {
     /// [`TaskError`].
     ///
     /// # Errors
-    /// What went wrong with this attempt.
-    // The compiler shows the next line to those who forgot the attribute.
+    /// The reason why this attempt failed.
+    // The compiler shows the next line to users who forgot the attribute.
     async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult; // #[task_worker(..)]?
 
-    /// Runs one attempt on a message of any bytes. By default it is checked to be UTF-8 and given
-    /// to [`invoke`](Self::invoke); a worker of binary messages overrides this.
+    /// Runs one attempt on a message of raw bytes. By default it checks that the message is UTF-8
+    /// and passes it to [`invoke`](Self::invoke); a worker for binary messages overrides this.
     ///
     /// # Errors
-    /// As `invoke`; a message that is not UTF-8 goes to dead, because no retry mends it.
+    /// As `invoke`; a message that is not UTF-8 goes to dead, because a retry cannot help.
     async fn invoke_bytes(&self, message: &[u8], cx: &TaskContext) -> TaskResult {
         match std::str::from_utf8(message) {
             Ok(text) => self.invoke(text, cx).await,
@@ -57,8 +57,8 @@ pub trait TaskWorker: Send + Sync + 'static {
     }
 }
 
-/// So that a worker which is built already can be put into another one.
-// Without this the compiler suggests an `Arc` for what is no worker.
+/// Allows a worker that is already built to be wrapped in another one.
+// Otherwise the compiler suggests an `Arc` for a type that is not a worker.
 #[diagnostic::do_not_recommend]
 #[async_trait]
 impl<W: TaskWorker + ?Sized> TaskWorker for Arc<W> {

@@ -1,4 +1,4 @@
-//! Puts together what stands in the place of the attribute and its item.
+//! Builds the code that replaces the attribute and its item.
 
 mod constructor;
 mod registration;
@@ -15,9 +15,9 @@ use registration::registration;
 
 /// The whole macro.
 ///
-/// The user's item is always written again. On a mistake that keeps the compiler from reporting
-/// what follows from it: an unknown function, a trait that is not implemented, a signature that
-/// differs.
+/// The user's item is always part of the output. After a mistake, this keeps the compiler from
+/// reporting consequences: an unknown function, a missing trait implementation, a different
+/// signature.
 pub(crate) fn task_worker(attribute: TokenStream, tokens: TokenStream) -> TokenStream {
     let private = match private_module() {
         Ok(private) => private,
@@ -52,7 +52,7 @@ fn beside(error: &Error, item: &TokenStream) -> TokenStream {
     quote! { #error #item }
 }
 
-/// The path of `__private`, whatever the user's Cargo.toml calls the crate.
+/// The path of `__private`, whatever name the user's Cargo.toml gives the crate.
 fn private_module() -> Result<TokenStream> {
     let root = root("delayq-plugin", "delayq_plugin")
         .or_else(|| root("delayq-core", "delayq_core"))
@@ -70,13 +70,14 @@ fn root(package: &str, library: &str) -> Option<Ident> {
     match crate_name(package) {
         Ok(FoundCrate::Name(name)) => Some(format_ident!("{name}")),
         Err(proc_macro_crate::Error::CrateNotFound { .. }) => None,
-        // Itself: its tests, examples and doc tests (the library has an `extern crate self`).
-        // Another error: not built by Cargo, and then nothing renames it.
+        // The crate itself: its tests, examples and doc tests (the library has an
+        // `extern crate self`). On an error the build does not use Cargo, and then nothing renames
+        // the crate.
         Ok(FoundCrate::Itself) | Err(_) => Some(format_ident!("{library}")),
     }
 }
 
-/// The user's item, and a function's constructor.
+/// The user's item, and the constructor of a function.
 fn written(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
     match item {
         Item::Implementation(worker) => asynchronous(private, worker.item.clone()),
@@ -95,7 +96,7 @@ fn written(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
     }
 }
 
-/// `item` with `#[async_trait]`, last, so that other attributes see what the user wrote.
+/// `item` with `#[async_trait]` added last, so that other attributes see the user's own code.
 fn asynchronous(private: &TokenStream, mut item: ItemImpl) -> TokenStream {
     if attribute(&item.attrs, "async_trait").is_none() {
         item.attrs.push(parse_quote! { #[#private::async_trait] });
@@ -103,8 +104,9 @@ fn asynchronous(private: &TokenStream, mut item: ItemImpl) -> TokenStream {
     quote! { #item }
 }
 
-/// The item of a refused use: as it is, but an impl of `TaskWorker` is made one that compiles. Its
-/// wrong methods move into an impl of their own, where the compiler still checks their bodies.
+/// The item of a refused use, unchanged, except that an impl of `TaskWorker` is changed so that it
+/// compiles. Its wrong methods move into a separate impl, where the compiler still checks their
+/// bodies.
 fn mended(private: &TokenStream, tokens: TokenStream) -> TokenStream {
     let mut item = match syn::parse2::<ItemImpl>(tokens.clone()) {
         Ok(item) if is_worker_impl(&item) => item,
@@ -141,7 +143,7 @@ fn mended(private: &TokenStream, tokens: TokenStream) -> TokenStream {
     quote! { #item #rest }
 }
 
-/// The item of a refused use; of a function's arguments `&message: &str` the pattern is left out.
+/// The item of a refused use. Argument patterns such as `&message: &str` are left out.
 fn without_patterns(tokens: TokenStream) -> TokenStream {
     let Ok(mut item) = syn::parse2::<ItemFn>(tokens.clone()) else {
         return tokens;
@@ -162,7 +164,7 @@ fn is_called(attribute: &Attribute, name: &str) -> bool {
     crate::parse::attribute(std::slice::from_ref(attribute), name).is_some()
 }
 
-/// The task type as an expression; empty beside the error that it is missing.
+/// The task type as an expression; empty if it is missing, which has its own error.
 fn task_type(private: &TokenStream, args: &Args) -> TokenStream {
     match args.task_type.as_deref() {
         None => quote! { "" },
@@ -173,7 +175,8 @@ fn task_type(private: &TokenStream, args: &Args) -> TokenStream {
     }
 }
 
-/// The `#[cfg(..)]`s below the macro: what is written beside the item is there when the item is.
+/// The `#[cfg(..)]`s below the macro. They also apply to the generated code, so that it exists only
+/// together with the item.
 fn conditions(attributes: &[Attribute]) -> Vec<&Attribute> {
     let is_condition = |attribute: &&Attribute| attribute.path().is_ident("cfg");
     attributes.iter().filter(is_condition).collect()

@@ -1,7 +1,7 @@
 //! The `#[task_worker]` attribute of delayq.
 //!
-//! Applications use it through `delayq-plugin`, which re-exports it. How it is made: `parse` reads
-//! the attribute and the item and does all the rejecting; `expand` writes the code.
+//! Applications use it through `delayq-plugin`, which re-exports it. Structure: `parse` reads the
+//! attribute and the item and reports all mistakes; `expand` writes the code.
 
 mod expand;
 mod name;

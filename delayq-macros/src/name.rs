@@ -1,7 +1,7 @@
-//! Which task types, patterns and worker names are allowed.
+//! Rules for task types, patterns and worker names.
 //!
-//! The rule is delayq-core's, said again: depending on that crate would make every build wait for
-//! it before the first macro runs. `tests/macros.rs` compares the two.
+//! The rules are copied from delayq-core: with a dependency on that crate, every build would wait
+//! for it before the first macro runs. `tests/macros.rs` compares the two.
 
 const MAX_BYTES: usize = 100;
 

@@ -1,6 +1,6 @@
-//! Reads the attribute and the item below it, and does all the rejecting.
+//! Parses the attribute and the item below it, and reports all mistakes.
 //!
-//! Every refusal points at what is wrong and says what to write instead.
+//! Every error points at the mistake and says what to write instead.
 
 mod args;
 mod compatible;
@@ -24,7 +24,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Result, Type, TypePath};
 
-/// What the attribute stands on.
+/// The item below the attribute.
 pub(crate) enum Item {
     /// `impl TaskWorker for X { .. }`
     Implementation(Implementation),
@@ -43,7 +43,7 @@ impl Parse for Item {
 }
 
 impl Item {
-    /// Checks what depends on the attribute and the item together.
+    /// Checks rules that concern both the attribute and the item.
     pub(crate) fn check(&self, args: &Args) -> Result<()> {
         match self {
             Self::Implementation(_) => Ok(()),
@@ -71,7 +71,7 @@ fn misplaced(item: &syn::Item) -> Error {
     )
 }
 
-/// `ty` without the invisible groups that a `macro_rules!` macro puts around it, and parentheses.
+/// `ty` without the invisible groups that a `macro_rules!` macro adds, and without parentheses.
 fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -92,12 +92,12 @@ fn is_named(ty: &Type, name: &str) -> bool {
     last_segment(ty).is_some_and(|segment| segment.ident == name)
 }
 
-/// Whether `ty` is `[u8]`.
+/// True if `ty` is `[u8]`.
 fn is_byte_slice(ty: &Type) -> bool {
     matches!(bare(ty), Type::Slice(slice) if is_named(&slice.elem, "u8"))
 }
 
-/// `ty` as a person writes it.
+/// `ty` formatted as a person would write it.
 fn written(ty: &Type) -> String {
     let mut text = ty.to_token_stream().to_string();
     for (spaced, close) in [
@@ -112,7 +112,7 @@ fn written(ty: &Type) -> String {
     text
 }
 
-/// The attribute called `name`, with or without a path before it.
+/// The attribute named `name`, with or without a path before it.
 pub(crate) fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attribute> {
     let is_meant = |path: &syn::Path| path.segments.last().is_some_and(|s| s.ident == name);
     attributes.iter().find(|a| is_meant(a.path()))

@@ -1,10 +1,10 @@
-//! A call to the store that may be under way.
+//! A call to the store, possibly in progress.
 
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 
-/// At most one call at a time. It survives that nobody awaits it for a while.
+/// Holds at most one call. The call keeps its progress while nobody awaits it.
 pub(crate) struct OneCall<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 impl<T> OneCall<T> {
@@ -20,12 +20,12 @@ impl<T> OneCall<T> {
         self.0.is_some()
     }
 
-    /// Forgets the call under way. Only for calls without an effect.
+    /// Drops the call in progress. Only for calls without side effects.
     pub(crate) fn cancel(&mut self) {
         self.0 = None;
     }
 
-    /// The answer of the call under way; never completes when there is none.
+    /// The answer of the call in progress. Never completes if there is none.
     pub(crate) async fn answer(&mut self) -> T {
         let Some(call) = &mut self.0 else {
             return pending().await;

@@ -9,28 +9,29 @@ use serde::{Serialize, Serializer};
 
 /// The clocks of the store and of this host differ by more than 500 ms.
 ///
-/// The store's clock decides when a task is due, so a wrong clock of a sender moves no task. The
-/// price: a relative delay that is sent while the *store's* clock is behind ends early once that
-/// clock is set right. A guard at the submit (due not before the delay has passed on the sender's
-/// clock, too) is not built: two clocks cannot tell which of them is wrong, and with the guard a
-/// sender whose clock is an hour ahead would make all its tasks an hour late. The difference is
-/// reported instead: in the [`Receipt`](crate::Receipt), in the
-/// [health](crate::HandlerHealth::clock_skew) of handlers, and in the log.
+/// The store's clock decides when a task is due, so a sender's wrong clock does not move a task.
+/// The drawback: a relative delay that is sent while the *store's* clock is behind ends early once
+/// that clock is set right. There is deliberately no guard at submit (one that would also wait for
+/// the delay on the sender's clock): two clocks cannot tell which of them is wrong, and a sender
+/// whose clock is an hour ahead would make all its tasks an hour late. The difference is reported
+/// instead: in the [`Receipt`](crate::Receipt), in the [health](crate::HandlerHealth::clock_skew)
+/// of handlers, and in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockSkew {
     /// The store's clock is this far ahead of this host's. Handlers here start a task when both
     /// clocks say that it is due (within 500 ms).
     StoreAhead(Duration),
-    /// The store's clock is this far behind this host's. Tasks start when the store's says so.
+    /// The store's clock is this far behind this host's. Tasks start by the store's clock.
     StoreBehind(Duration),
-    /// The store has given fences, which follow its clock, from this far in the future: this host's
-    /// clock is behind that of another instance, or was set back, or the store's was ahead before.
+    /// The store has issued fences this far in the future. Fences follow the store's clock, so this
+    /// host's clock is behind another instance's or was set back, or the store's clock was ahead
+    /// earlier.
     FencesAhead(Duration),
 }
 
 impl ClockSkew {
-    /// How far the clocks differ.
+    /// The difference between the clocks.
     #[must_use]
     pub fn span(self) -> Duration {
         match self {
@@ -38,16 +39,16 @@ impl ClockSkew {
         }
     }
 
-    /// How the store's time differs from this host's: `store` is the store's now in an answer, such
-    /// as that of `stats`; `before` and `after` are this host's time before and after that call.
-    /// `None` within 500 ms.
+    /// The difference between the store's time and this host's. `store` is the time in one of the
+    /// store's answers, such as that of `stats`; `before` and `after` are this host's time before
+    /// and after that call. `None` if they differ by 500 ms or less.
     #[must_use]
     pub fn between(store: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
         Self::measure(store, CallWindow { before, after })
     }
 
-    /// Compares the store's time with this host's before and after the call that returned it, so
-    /// that a slow call does not count as a skew.
+    /// Compares the store's time with this host's time before and after the call that returned it,
+    /// so that a slow call does not count as a skew.
     pub(crate) fn measure(store: Timestamp, call: CallWindow) -> Option<Self> {
         let (ahead, behind) = (store.since(call.after), call.before.since(store));
         if ahead > CLOCK_GUARD {
@@ -56,8 +57,8 @@ impl ClockSkew {
         (behind > CLOCK_GUARD).then_some(Self::StoreBehind(behind))
     }
 
-    /// Compares the largest fence given with this host's clock: no fence is below the microseconds
-    /// of the time at which it was given. It is the only sign where the store uses the host's
+    /// Compares the largest fence issued with this host's clock: a fence is never below the time of
+    /// its issue in microseconds. This is the only sign of a skew if the store uses the host's
     /// clock.
     pub(crate) fn of_fence(high_water: u64, now: Timestamp) -> Option<Self> {
         let given_at = i64::try_from(high_water / 1_000).unwrap_or(i64::MAX);
@@ -73,7 +74,7 @@ pub(crate) struct CallWindow {
     pub(crate) after: Timestamp,
 }
 
-/// The text that `Display` gives.
+/// Serialized as its `Display` text.
 impl Serialize for ClockSkew {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,26 +1,26 @@
-//! End of an attempt, on its way to the store.
+//! The end of an attempt, before the store has it.
 
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Settlement};
 use delayq_core::{AttemptHistory, Lock};
 
-/// A settlement, and what is reported once the store has it.
+/// A settlement, and the facts to report once the store has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) settlement: Settlement,
     /// The number of the attempt.
     pub(crate) attempt: u32,
-    /// How long its workers ran; zero when none was started.
+    /// How long its workers ran; zero if none was started.
     pub(crate) run_time: Duration,
-    /// Somebody asked to cancel the task: unless it is done or dead, it ends as cancelled.
+    /// A cancel was requested: unless the task is done or dead, it ends as cancelled.
     pub(crate) is_cancel_requested: bool,
-    /// The task was settled before it started (at most once): only the error is noted.
+    /// The task was settled before it started (at most once), so only the error is recorded.
     pub(crate) is_noted: bool,
 }
 
 impl Ending {
-    /// The end of an attempt that was not started.
+    /// The end of an attempt whose workers never started.
     pub(crate) fn unstarted(lock: Lock, attempt: u32, end: AttemptEnd) -> Self {
         Self {
             settlement: Settlement::new(lock, end),
@@ -43,7 +43,7 @@ impl Ending {
         }
     }
 
-    /// Due again after a wait, with no attempt burned.
+    /// Makes the task due again after a wait, without using up an attempt.
     pub(crate) fn give_back(lock: Lock, history: &AttemptHistory, after: Duration) -> Self {
         let succeeded = history.succeeded.clone();
         let end = AttemptEnd::Release { after, succeeded };

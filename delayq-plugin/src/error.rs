@@ -1,4 +1,4 @@
-//! Why a plugin does not start.
+//! Reasons why a plugin does not start.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use delayq_core::registry::MissingComponent;
 
 use crate::config::ConfigError;
 
-/// Why [`start`](crate::DelayQueuePluginBuilder::start) failed. Nothing runs then.
+/// The reason why [`start`](crate::DelayQueuePluginBuilder::start) failed. Nothing is running then.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -54,22 +54,22 @@ pub enum StartError {
         /// The name.
         name: String,
     },
-    /// A worker option that cannot be used.
+    /// A worker option that is not valid.
     #[error("worker {name:?} of type {task_type}: {reason}")]
     InvalidOption {
         /// The type or pattern.
         task_type: String,
         /// The worker.
         name: String,
-        /// What is wrong and what to write.
+        /// The mistake, and what to write.
         reason: &'static str,
     },
-    /// A pool that cannot be: declared twice, without workers, or named and not declared.
+    /// An invalid pool: declared twice, without workers, or named by a worker but not declared.
     #[error("pool {pool:?}: {reason}")]
     InvalidPool {
         /// The pool.
         pool: String,
-        /// What is wrong and what to write.
+        /// The mistake, and what to write.
         reason: String,
     },
     /// A pattern given to `weight` matches no worker that has a pool.
@@ -89,7 +89,7 @@ pub enum StartError {
         task_type: String,
         /// The worker.
         name: String,
-        /// What is missing.
+        /// The missing component.
         missing: MissingComponent,
     },
     /// Options that only apply to a store which the plugin opens itself.
@@ -101,7 +101,7 @@ pub enum StartError {
         /// The options, by the names of their methods.
         options: String,
     },
-    /// A setting of the builder that cannot hold.
+    /// A setting of the builder that is out of range.
     #[error("{option}: use {reason}")]
     InvalidSetting {
         /// The method.
@@ -109,7 +109,7 @@ pub enum StartError {
         /// The range.
         reason: &'static str,
     },
-    /// Two components of one type: a worker could get one of them only.
+    /// Two components of one type: a worker could get only one of them.
     #[error(
         "two components of type {type_name}: wrap each in a type of its own, such as \
          struct Archive(Pool)"
@@ -118,28 +118,28 @@ pub enum StartError {
         /// The type.
         type_name: &'static str,
     },
-    /// A recurring task that cannot be.
+    /// An invalid recurring task.
     #[error("recurring task of type {task_type}: {reason}")]
     InvalidRecurring {
         /// The type.
         task_type: String,
-        /// What is wrong and what to write.
+        /// The mistake, and what to write.
         reason: String,
     },
-    /// `start` was called outside of a tokio runtime.
+    /// `start` was called outside a tokio runtime.
     #[error("start() must be called within a tokio runtime, for example under #[tokio::main]")]
     NoRuntime,
-    /// The system refused another thread.
+    /// The operating system refused to create a thread.
     #[error("cannot start the scheduler thread {name:?}: {source}; .threads(n) shares n of them")]
     Thread {
         /// The thread's name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// The message, as `Display` has it: a `main` that returns an error prints this.
+/// The same text as `Display`, because a `main` that returns an error prints it with `Debug`.
 impl fmt::Debug for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -18,22 +18,23 @@ fn millis<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok
 /// The state of a running plugin, see
 /// [`DelayQueuePlugin::health`](crate::DelayQueuePlugin::health).
 ///
-/// As JSON its errors are text, and spans are milliseconds.
+/// In JSON, errors are text and durations are in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Health {
     /// The store's name.
     pub store: String,
-    /// What is wrong with the store, if anything.
+    /// The problem with the store, if any.
     pub store_error: Option<Error>,
-    /// One for each type served here; of a sharded type, one for each shard.
+    /// One entry for each type served here; for a sharded type, one for each shard.
     pub handlers: Vec<HandlerHealth>,
-    /// Types in the store that no worker here serves. Left alone: another instance may.
+    /// Types in the store that no worker here serves. They are left alone, as another instance may
+    /// serve them.
     pub unserved: Vec<UnservedType>,
 }
 
 impl Health {
-    /// Whether the store is sound and every handler has reached it with its last call.
+    /// True if the store is sound and the last call of every handler reached it.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.store_error.is_none() && self.handlers.iter().all(HandlerHealth::is_ok)
@@ -48,13 +49,13 @@ pub struct HandlerHealth {
     pub task_type: TaskType,
     /// Its bucket: the whole type, or one shard of it.
     pub bucket: Bucket,
-    /// Workers under way.
+    /// Workers running now.
     pub running: usize,
     /// Attempts handed to the application's runtime since the plugin was started.
     pub started: u64,
     /// Attempts settled since the plugin was started.
     pub settled: u64,
-    /// Attempts that failed since the plugin was started. Of an at-most-once type each is a task
+    /// Attempts that failed since the plugin was started. For an at-most-once type each is a task
     /// whose work was not done.
     pub failed: u64,
     /// Tasks that this handler sent to dead since the plugin was started.
@@ -63,20 +64,21 @@ pub struct HandlerHealth {
     pub locks_lost: u64,
     /// Calls to the store that failed since the last one that succeeded.
     pub failures_in_a_row: u32,
-    /// What the last of them said.
+    /// The error of the last failed call.
     pub last_error: Option<Error>,
     /// Time since the last claim that succeeded; `None` before the first.
     #[serde(rename = "since_last_claim_ms", serialize_with = "millis")]
     pub since_last_claim: Option<Duration>,
-    /// Why it runs nothing any more, if so: a shutdown, or the end of the runtime that workers run
-    /// on.
+    /// Why the handler runs nothing any more, if so: a shutdown, or the end of the runtime that its
+    /// workers run on.
     pub stopped: Option<&'static str>,
-    /// How the store's clock and this host's differ, if by more than 500 ms.
+    /// The difference between the store's clock and this host's, if above 500 ms.
     pub clock_skew: Option<ClockSkew>,
     /// How often the store was found to have lost data since the plugin was started: emptied by
-    /// somebody, or replaced by an older copy. Over at once: [`is_ok`](Self::is_ok) stays true.
+    /// somebody, or replaced by an older copy. The handler recovers at once: [`is_ok`](Self::is_ok)
+    /// stays true.
     pub store_losses: u32,
-    /// What was found the last time.
+    /// The last loss of data, in words.
     pub last_store_loss: Option<String>,
 }
 
@@ -101,14 +103,14 @@ impl HandlerHealth {
         }
     }
 
-    /// Whether it runs, its last call to the store succeeded, and the clocks agree.
+    /// True if the handler runs, its last call to the store succeeded, and the clocks agree.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.stopped.is_none() && self.failures_in_a_row == 0 && self.clock_skew.is_none()
     }
 }
 
-/// A type that the store knows and nobody here serves.
+/// A type that is in the store and that nobody here serves.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct UnservedType {

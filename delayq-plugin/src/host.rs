@@ -1,6 +1,6 @@
 //! The name of this host, for people who look at the list of instances.
 
-/// As the system knows it; `unknown` where it does not say.
+/// The host name from the system, or `unknown` if the system has none.
 pub(crate) fn name() -> String {
     Some(system_name())
         .filter(|name| !name.is_empty())

@@ -1,4 +1,4 @@
-//! Store that counts and times its calls.
+//! A store that counts and times its calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct MeteredStore {
     calls: Vec<CallCounts>,
 }
 
-/// The same store, counted.
+/// Wraps a store so that its calls are counted.
 pub(crate) fn metered(
     inner: Arc<dyn Store>,
     metrics: &Metrics,
@@ -58,7 +58,7 @@ impl Layer for MeteredStore {
         answer
     }
 
-    /// Counted as failed when a task in it met an error that is about the store.
+    /// Counted as failed if any of its tasks met an error about the store.
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
         let sent_at = self.clock.elapsed();
         let answers = self.inner.submit(tasks).await;
@@ -69,7 +69,7 @@ impl Layer for MeteredStore {
     }
 }
 
-/// Not about the one task that was refused.
+/// True unless the error concerns only the one task that was refused.
 fn is_about_the_store(error: &Error) -> bool {
     let is_full_type = matches!(error, Error::QueueFull { .. });
     let is_shut = matches!(error, Error::ReadOnly { .. } | Error::Closed(_));

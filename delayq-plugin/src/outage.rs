@@ -1,5 +1,5 @@
-//! Outages of the store, as the log tells them: one line when one begins and one when it is over,
-//! however many handlers meet it.
+//! Outages of the store in the log: one line when an outage begins and one when it is over, however
+//! many handlers meet it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ pub(crate) struct OutageLog {
     state: Arc<Mutex<State>>,
 }
 
-/// What is wrong with the store: one outage does not hide another one of another kind.
+/// The kind of an outage. Each kind has its own lines, so that one does not hide the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It does not answer.
+    /// The store does not answer.
     Away,
-    /// It answers that it has no room.
+    /// The store answers that it has no room.
     Full,
 }
 
@@ -49,11 +49,11 @@ impl State {
 
 #[derive(Debug, Default)]
 struct Outage {
-    /// How many callers have such an error as their last answer.
+    /// The number of callers whose last answer was such an error.
     failing: usize,
     /// `Clock::elapsed` when the first of them got it.
     since: Duration,
-    /// How many callers have met the outage.
+    /// The number of callers that have met the outage.
     met_by: usize,
 }
 
@@ -63,7 +63,7 @@ impl OutageLog {
         Self { clock, state }
     }
 
-    /// The part of one caller, which `who` names in the log.
+    /// A handle for one caller, which the log names by `who`.
     pub(crate) fn caller(&self, who: impl Into<String>) -> OutageCaller {
         OutageCaller {
             log: self.clone(),
@@ -76,7 +76,7 @@ impl OutageLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A caller fails no more. Returns the outage if it was the last one.
+    /// One caller got an answer again. Returns the outage if this caller was the last one failing.
     fn leave(&self, kind: Kind) -> Option<Outage> {
         let mut state = self.state();
         let outage = state.outage(kind);
@@ -135,7 +135,7 @@ impl OutageCaller {
 }
 
 impl Drop for OutageCaller {
-    /// A caller that goes has had no answer.
+    /// A caller that is dropped counts as gone, not as answered.
     fn drop(&mut self) {
         if let Some(kind) = self.failing {
             self.log.leave(kind);
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Collects what is logged.
+    /// Collects the log lines.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -22,7 +22,7 @@ mod builder;
 pub use builder::DelayQueuePluginBuilder;
 pub(crate) use builder::{Prepared, prepare_set};
 
-/// How long running workers may take when a signal ends the process, by default.
+/// The default time that running workers have when a signal ends the process.
 const SIGNAL_GRACE: Duration = Duration::from_secs(20);
 
 /// A running plugin: one [`DelayBucketHandler`](crate::DelayBucketHandler) for each bucket of each
@@ -34,9 +34,9 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(20);
 pub struct DelayQueuePlugin {
     service: TaskSubmitService,
     handlers: HandlerSet,
-    /// The configuration that it was started with.
+    /// The configuration that the plugin was started with.
     config: Config,
-    /// The grace time without a configuration.
+    /// The grace time if the configuration has none.
     own_grace: Duration,
     grace: Mutex<Duration>,
 }
@@ -55,8 +55,8 @@ impl DelayQueuePlugin {
     }
 
     /// The events of this process from now on: what its handlers do with tasks, and what its submit
-    /// service sends and cancels. For a dashboard or an alarm; see
-    /// [`TaskEvent`](crate::TaskEvent) for what they are not.
+    /// service sends and cancels. For dashboards and alarms; see [`TaskEvent`](crate::TaskEvent)
+    /// for their limits.
     #[must_use]
     pub fn events(&self) -> TaskEvents {
         self.service.events()
@@ -69,22 +69,23 @@ impl DelayQueuePlugin {
     }
 
     /// Changes how many tasks each type that `pattern` matches (`mail.send`, `mail.*`) may run at
-    /// the same time in this process: at least 1. Returns how many served types it met; those that
-    /// are served later get it, too. Nothing is stopped: what runs above the new number ends in its
-    /// own time. It holds until the process ends or a [`reload`](Self::reload), which puts the
-    /// numbers of its configuration in force; of several calls the last one that matches counts.
+    /// the same time in this process: at least 1. Returns the number of served types that match;
+    /// matching types that are served later get the new number, too. Running workers above the new
+    /// number are not stopped. The number holds until the process ends or until a
+    /// [`reload`](Self::reload), which applies the numbers of its configuration. If several calls
+    /// match a type, the last one counts.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for 0, or when no worker here could serve such a type;
-    /// [`Error::InvalidName`] for what is no pattern. Nothing has changed then.
+    /// [`Error::InvalidName`] for an invalid pattern. Nothing has changed then.
     pub fn set_concurrency(&self, pattern: &str, most: usize) -> Result<usize> {
         check_slots("concurrency", most)?;
         self.handlers
             .set_concurrency(TypePattern::new(pattern)?, most)
     }
 
-    /// Changes how many slots a [pool](DelayQueuePluginBuilder::pool) of this process has: at least
-    /// 1. Nothing is stopped, as with [`set_concurrency`](Self::set_concurrency).
+    /// Changes how many slots a [pool](DelayQueuePluginBuilder::pool) of this process has; at least
+    /// one. Running workers are not stopped, as with [`set_concurrency`](Self::set_concurrency).
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for 0, and for a pool that was not declared. Nothing has changed
@@ -95,19 +96,20 @@ impl DelayQueuePlugin {
     }
 
     /// Begins to serve a type or a pattern while the plugin runs, without a restart. Once it
-    /// returns, due tasks of these types are being claimed; where the store is not in reach, they
-    /// are as soon as it is. It holds until [`unserve`](Self::unserve) or the end of the process.
+    /// returns, due tasks of these types are being claimed; if the store is out of reach, as soon
+    /// as it is back. The worker stays until [`unserve`](Self::unserve) or the end of the process.
     ///
-    /// Given again for the same pattern, it puts this worker and its options in the place of the
-    /// former ones: attempts that run finish with the former worker, all others have this one.
-    /// `lock`, `weight`, `delivery` and `shards` stay as they were until `unserve`. Of several
-    /// patterns that match a type the longest counts, as with workers from the start. `only` and
-    /// `map_workers` of the builder do not concern it; middleware does.
+    /// A second call for the same pattern replaces the worker and its options: running attempts
+    /// finish with the former worker, all others use the new one. `lock`, `weight`, `delivery` and
+    /// `shards` stay as they were until `unserve`. If several patterns match a type, the longest
+    /// counts, as with workers from the start. The builder's `only` and `map_workers` do not apply;
+    /// its middleware does.
     ///
     /// # Errors
-    /// [`StartError`]: options that cannot be, a pattern that a worker serves since the start, a
-    /// pool, a plugin that was shut down. Nothing has changed then, but for an error of the store
-    /// that is not transient: the worker stays, and maintenance goes on trying.
+    /// [`StartError`]: invalid options, a pattern that a worker has served since the start, an
+    /// undeclared pool, or a plugin that was shut down. Nothing has changed then, with one
+    /// exception: after an error of the store that is not transient the worker stays, and
+    /// maintenance keeps trying.
     pub async fn serve<W: TaskWorker>(
         &self,
         pattern: impl Into<String>,
@@ -120,11 +122,11 @@ impl DelayQueuePlugin {
         self.handlers.serve(built).await
     }
 
-    /// Stops serving what [`serve`](Self::serve) was given for `pattern`; whether there was such a
-    /// worker. Nothing more is claimed for it. What runs has `grace` to finish; then it is asked to
-    /// stop and given back soon after, without an attempt burned, as by a
-    /// [`shutdown`](Self::shutdown). Returns when its last handler has ended; dropped before, the
-    /// rest happens all the same.
+    /// Stops serving the worker given to [`serve`](Self::serve) for `pattern`. Returns true if
+    /// there was such a worker. Nothing more is claimed for it. Running attempts have `grace` to
+    /// finish; then they are asked to stop and given back soon after, without using up an attempt,
+    /// as by a [`shutdown`](Self::shutdown). Returns when the last handler has ended. If the future
+    /// is dropped earlier, the rest still happens.
     ///
     /// # Errors
     /// [`Error::InvalidName`].
@@ -133,26 +135,26 @@ impl DelayQueuePlugin {
         Ok(self.handlers.unserve(&pattern, grace).await)
     }
 
-    /// Adds a recurring task while the plugin runs, such as that of a new tenant, or puts it in the
-    /// place of the one of its type and name: the next occurrence of the former schedule is
-    /// cancelled. This process keeps it in memory, so declare it at each start, too, and on every
-    /// instance that is to send its occurrences when this one is gone.
+    /// Adds a recurring task while the plugin runs, such as that of a new tenant, or replaces the
+    /// one with the same type and name: the next occurrence of the former schedule is cancelled.
+    /// This process keeps it in memory, so declare it at each start, and on every instance that is
+    /// to send its occurrences when this one is gone.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] when no worker here serves the type; errors of the store: it is
-    /// declared all the same, and its first occurrence is sent within a minute.
+    /// [`Error::InvalidInput`] when no worker here serves the type. Errors of the store: the task
+    /// is declared all the same, and its first occurrence is sent within a minute.
     pub async fn add_recurring(&self, recurring: Recurring) -> Result<()> {
         self.handlers.add_recurring(&recurring).await
     }
 
-    /// Ends a recurring task in this process (`name` is empty unless one was given) and cancels its
-    /// waiting occurrences; returns how many there were. Call it on every instance that declares
-    /// it: one that still does sends the next occurrence within a minute, which any instance that
-    /// serves the type runs.
+    /// Ends a recurring task in this process and cancels its waiting occurrences; returns how many
+    /// there were. `name` is empty unless one was given. Call this on every instance that declares
+    /// the task: an instance that still does sends the next occurrence within a minute, and any
+    /// instance that serves the type runs it.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; errors of the store: this process sends none any more, but one may
-    /// wait.
+    /// [`Error::InvalidName`]. Errors of the store: this process sends no more occurrences, but one
+    /// may still wait.
     pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
         self.service
             .declared
@@ -160,9 +162,9 @@ impl DelayQueuePlugin {
         self.service.remove_recurring(task_type, name).await
     }
 
-    /// The running instances, this one among them, in the order of their starts: every plugin on
-    /// the same store and namespace. A crashed one is listed for up to 60 s; a new one, or another
-    /// type that one serves, shows a moment later.
+    /// The running instances, including this one, in the order of their starts: every plugin on the
+    /// same store and namespace. A crashed instance is listed for up to 60 s. A new instance, or a
+    /// newly served type, appears a moment later.
     ///
     /// # Errors
     /// The store does not answer.
@@ -176,8 +178,8 @@ impl DelayQueuePlugin {
         self.handlers.instance_id()
     }
 
-    /// How the store and the handlers are doing. Calls the store, and waits for its answers for
-    /// about the time that a call may take; never fails.
+    /// The state of the store and the handlers. Calls the store and waits for its answers for about
+    /// the time that a call may take; never fails.
     pub async fn health(&self) -> Health {
         let store = self.service.store();
         let (unserved, store_error) = match tokio::join!(store.check(), self.unserved()) {
@@ -193,8 +195,8 @@ impl DelayQueuePlugin {
         }
     }
 
-    /// Waits until nothing is left to do at the present time: every due task has been settled, and
-    /// no worker runs. Returns when there is something to do again, by `Clock::elapsed`. For
+    /// Waits until there is nothing to do at the present time: every due task has been settled, and
+    /// no worker runs. Returns the time, by `Clock::elapsed`, of the next thing to do. For
     /// delayq-testing.
     #[doc(hidden)]
     pub async fn until_idle(&self) -> Option<Duration> {
@@ -210,7 +212,7 @@ impl DelayQueuePlugin {
                 let mut stats = None;
                 if !is_silent {
                     let answer = store.stats(&task_type).await;
-                    // Each further one may take as long to fail.
+                    // Each further call may take as long to fail.
                     is_silent = answer.as_ref().is_err_and(Error::is_transient);
                     stats = answer.ok();
                 }
@@ -220,23 +222,23 @@ impl DelayQueuePlugin {
         Ok(unserved)
     }
 
-    /// Puts another configuration in force, as far as that is possible while the plugin runs.
+    /// Applies another configuration, as far as that is possible while the plugin runs.
     ///
-    /// In force at once, for all that starts or ends from now on: `retry`, `max_releases`,
+    /// Applied at once, to everything that starts or ends from now on: `retry`, `max_releases`,
     /// `timeout`, `concurrency`, `on_late`, `late_after`, `late_spread`, `fleet_concurrency`,
-    /// `fleet_rate`, and `grace`.
-    /// `max_pending` is in the store within a poll interval; without one any more the type is
-    /// unbounded again. The answer names these, and what needs a restart: all else, `lock`
-    /// among it. Types that are served first after the reload use all of it.
+    /// `fleet_rate`, and `grace`. `max_pending` reaches the store within a poll interval; if it was
+    /// removed, the type is unbounded again. The answer names the options that changed and those
+    /// that need a restart: all others, including `lock`. A type first served after the reload uses
+    /// the whole new configuration.
     ///
-    /// It ends what [`set_concurrency`](Self::set_concurrency) has set: the numbers of the new
-    /// configuration are in force, for types that are served and for those to come.
+    /// Numbers set by [`set_concurrency`](Self::set_concurrency) no longer apply: the new
+    /// configuration's do, for types that are served now and later.
     ///
-    /// `config` is the whole configuration: what it does not name has the worker's own option, or
-    /// the default, again.
+    /// `config` is the whole configuration: an option that it does not name goes back to the
+    /// worker's own value or the default.
     ///
     /// # Errors
-    /// A table that no worker serves, or options that cannot be together. Nothing changes then.
+    /// A table that no worker serves, or options that contradict each other. Nothing changes then.
     pub fn reload(&self, config: Config) -> Result<Reloaded, ConfigError> {
         let config = Arc::new(config);
         let mut reloaded = self.handlers.reload(&config)?;
@@ -252,10 +254,10 @@ impl DelayQueuePlugin {
         Ok(reloaded)
     }
 
-    /// Stops claiming, lets running workers finish for up to `grace`, then fires their
-    /// `cancelled()` and soon after gives what is left back, so that another instance gets it at
-    /// once and no attempt is burned. Returns once all is settled: after at most `grace` + 6 s,
-    /// also when the store is down.
+    /// Stops claiming and lets running workers finish for up to `grace`. Then it fires their
+    /// `cancelled()` and soon after gives the rest back, so that another instance gets those tasks
+    /// at once and no attempt is used up. Returns once everything is settled: after at most `grace`
+    /// + 6 s, also when the store is down.
     ///
     /// Further calls wait for the first one.
     pub async fn shutdown(&self, grace: Duration) {
@@ -269,11 +271,11 @@ impl DelayQueuePlugin {
     }
 
     /// Waits for Ctrl-C or, on Unix, SIGTERM, then shuts down with the grace time of the
-    /// [builder](DelayQueuePluginBuilder::grace), 20 s by default: all is over within 26 s, below
-    /// the 30 s after which Kubernetes kills.
+    /// [builder](DelayQueuePluginBuilder::grace), 20 s by default: it ends within 26 s, before
+    /// Kubernetes kills the process after 30 s.
     ///
     /// # Errors
-    /// The signal handlers cannot be installed; the plugin goes on running.
+    /// The signal handlers cannot be installed; the plugin keeps running.
     pub async fn run_until_signal(&self) -> std::io::Result<()> {
         signal().await?;
         info!("signal received: shutting down");

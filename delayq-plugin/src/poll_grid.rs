@@ -1,13 +1,13 @@
-//! Times of idle polls, the same for all types of a process.
+//! Times of idle polls, shared by all types of a process.
 
 use std::time::Duration;
 
-/// In how many bursts a poll interval's polls go out.
+/// The number of bursts in which the polls of one interval go out.
 const BURSTS: u32 = 8;
 
-/// The grid that idle polls lie on. The polls of thousands of types then come in a few bursts,
-/// which cost fewer wake-ups of threads and share the pipelines of a store. Due times are not on
-/// it.
+/// The grid of times for idle polls. The polls of thousands of types then come in a few bursts,
+/// which wake fewer threads and share the pipelines of a store. Due times are not moved to the
+/// grid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollGrid {
     interval: Duration,
@@ -18,7 +18,7 @@ impl PollGrid {
         Self { interval }
     }
 
-    /// The last time of the grid that is not later than one interval after `from`.
+    /// The last grid time that is at most one interval after `from`.
     pub(crate) fn next(self, from: Duration) -> Duration {
         let latest = from.saturating_add(self.interval);
         let step = (self.interval / BURSTS).as_nanos().max(1);

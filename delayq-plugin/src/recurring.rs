@@ -1,4 +1,4 @@
-//! Recurring tasks: what the application declares, and the occurrences that come of it.
+//! Recurring tasks: the application's declarations, and the occurrences sent for them.
 
 use delayq_core::job::VERSION_HEADER;
 use delayq_core::{DelayQueueJob, Error, Result, TaskId, TaskInfo, TaskType, Timestamp};
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::schedule::Schedule;
 
-/// Longest name of a recurring task: its ids have a time beside it.
+/// Longest name of a recurring task: the id of an occurrence also holds a time.
 const MAX_NAME: usize = 64;
 
-/// The header with the time of an occurrence by the clock of its zone.
+/// The header with the local time of an occurrence in its zone.
 pub(crate) const OCCURRENCE: &str = delayq_core::worker::OCCURRENCE_HEADER;
 /// The header with the text of the schedule.
 const SCHEDULE: &str = "delayq-schedule";
@@ -52,16 +52,16 @@ pub struct RecurringInfo {
     pub name: String,
     /// Its schedule and zone, as written.
     pub schedule: String,
-    /// When its next occurrence is due that waits in the store; `None`: it is made within a minute,
-    /// or another instance has another schedule.
+    /// The time when the next occurrence waiting in the store is due. `None`: it will be sent
+    /// within a minute, or another instance has a different schedule.
     pub next: Option<Timestamp>,
-    /// The id of that one.
+    /// The id of that occurrence.
     pub next_id: Option<TaskId>,
 }
 
 impl Recurring {
-    /// A task of this type at the times of `every`, see [`Schedule::new`]. Its message is the JSON
-    /// `null` unless [`message`](Self::message) gives one.
+    /// A task of this type at the times of `every`, see [`Schedule::new`]. Its message is JSON
+    /// `null` unless [`message`](Self::message) sets one.
     ///
     /// # Errors
     /// `InvalidName` or `InvalidInput`, with what to write.
@@ -80,7 +80,7 @@ impl Recurring {
         }
     }
 
-    /// By the clock of this time zone, see [`Schedule::zone`].
+    /// Uses the clock of this time zone, see [`Schedule::zone`].
     ///
     /// # Errors
     /// `InvalidInput` for an unknown zone, and for an interval.
@@ -89,10 +89,10 @@ impl Recurring {
         Ok(self)
     }
 
-    /// A name, which tells several recurring tasks of one type apart. Keep it stable.
+    /// Sets a name, which tells several recurring tasks of one type apart. Keep it stable.
     ///
     /// # Errors
-    /// `InvalidInput` unless it is 1 to 64 visible ASCII characters without `@`.
+    /// `InvalidInput` unless the name is 1 to 64 visible ASCII characters without `@`.
     pub fn name(mut self, name: impl Into<String>) -> Result<Self> {
         self.name = name.into();
         let is_fine = |byte: u8| byte.is_ascii_graphic() && byte != b'@';
@@ -103,7 +103,7 @@ impl Recurring {
         Ok(self)
     }
 
-    /// The message of each occurrence, as JSON.
+    /// Sets the message of each occurrence, as JSON.
     ///
     /// # Errors
     /// `Serialize` when `message` has no JSON form.
@@ -112,13 +112,13 @@ impl Recurring {
         Ok(self.raw_message(message))
     }
 
-    /// The message of each occurrence, as it is.
+    /// Sets the message of each occurrence, as raw bytes.
     pub fn raw_message(mut self, message: impl Into<Vec<u8>>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The version of the message's form, see [`DelayQueueJob::version`]; without a call it is 1.
+    /// Sets the version of the message's format, see [`DelayQueueJob::version`]; the default is 1.
     ///
     /// # Errors
     /// `InvalidInput` for 0.
@@ -139,7 +139,7 @@ impl Recurring {
         self.task_type == *task_type && self.name == name
     }
 
-    /// The id of the occurrence at `time`: the same for all instances.
+    /// The id of the occurrence at `time`, the same on all instances.
     pub(crate) fn id_at(&self, time: Timestamp) -> String {
         format!("{}@{}", self.name, time.to_string().replace(".000Z", "Z"))
     }
@@ -157,32 +157,33 @@ impl Recurring {
     }
 }
 
-/// An occurrence that was sent, perhaps by another release.
+/// An occurrence found in the store, possibly sent by another release.
 #[derive(Clone, Debug)]
 pub(crate) struct Occurrence {
     pub(crate) time: Timestamp,
     schedule: Schedule,
-    /// That of its message.
+    /// The version of its message.
     version: u32,
-    /// When the instance started that has this schedule.
+    /// The time when the instance that sent it started.
     pub(crate) since: Timestamp,
 }
 
-/// What an occurrence is to an instance whose schedule has the same name.
+/// How an occurrence in the store relates to this instance's schedule of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Of the same schedule.
+    /// From the same schedule.
     Own,
-    /// Of the schedule of an instance that started later.
+    /// From the different schedule of an instance that started later.
     Newer,
-    /// Of the schedule of an instance that started earlier, which the present one has, too.
+    /// From the schedule of an instance that started earlier, at a time that this schedule has,
+    /// too.
     Shared,
-    /// Of the schedule of an instance that started earlier: it is not wanted any more.
+    /// From the schedule of an instance that started earlier: no longer wanted.
     Superseded,
 }
 
 impl Occurrence {
-    /// The occurrence that a task is, if it is one of the recurring task `name`.
+    /// The occurrence of the recurring task `name` that a task is, if it is one.
     pub(crate) fn of(
         name: &str,
         id: &str,
@@ -204,8 +205,8 @@ impl Occurrence {
         })
     }
 
-    /// The recurring task that it is one of, as its own instance declares it, but for the message;
-    /// `present` is what has its name here.
+    /// The recurring task that sent this occurrence, as its own instance declares it, except for
+    /// the message. `present` is this instance's recurring task of that name.
     pub(crate) fn recurring(&self, present: &Recurring) -> Recurring {
         Recurring {
             schedule: self.schedule.clone(),
@@ -214,7 +215,7 @@ impl Occurrence {
         }
     }
 
-    /// What it is to an instance with `schedule` that started at `since`.
+    /// How this occurrence relates to `schedule` on an instance that started at `since`.
     pub(crate) fn standing(&self, schedule: &Schedule, since: Timestamp) -> Standing {
         if self.schedule == *schedule {
             Standing::Own

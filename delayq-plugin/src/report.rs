@@ -1,4 +1,4 @@
-//! Report of a type's tasks: the lines of the log and the events that tell what becomes of them.
+//! Reports about a type's tasks: log lines and events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +24,22 @@ pub(crate) struct Failure<'a> {
     pub(crate) cause: FailureCause,
     pub(crate) error: &'a str,
     pub(crate) run_time: Duration,
-    /// The wait before the next attempt, if there is one.
+    /// The wait before the next attempt, if there will be one.
     pub(crate) retry_in: Option<Duration>,
 }
 
-/// A field of a line that is absent while nothing was left out.
+/// A log field that is absent if no line was left out.
 fn if_any(left_out: u64) -> Option<u64> {
     (left_out > 0).then_some(left_out)
 }
 
-/// A wait as people read it: without parts of a millisecond.
+/// A wait rounded down to milliseconds, for people.
 fn millis(wait: Duration) -> Duration {
     Duration::new(wait.as_secs(), wait.subsec_millis() * 1_000_000)
 }
 
 /// Reports of one type. Each kind of line is limited to 5 a second; `left_out` counts the others,
-/// which are there at level `debug`.
+/// which are logged at level `debug`.
 #[derive(Debug)]
 pub(crate) struct Report {
     task_type: TaskType,
@@ -83,8 +83,8 @@ impl Report {
         }
     }
 
-    /// Several reports follow, which count in the minute of now. Those that come one by one read
-    /// the clock themselves.
+    /// Reads the clock once for several reports, which all count in this minute. Single reports
+    /// read the clock themselves.
     pub(crate) fn read_clock(&self) {
         self.tally(Tally::read_clock);
     }
@@ -105,7 +105,7 @@ impl Report {
         self.count(RunCounts::store_lost_data);
     }
 
-    /// The attempt is handed to the workers.
+    /// The workers of an attempt start.
     pub(crate) fn started(&self, facts: &Attempt) {
         let (id, attempt) = (&facts.id, facts.attempt);
         let lateness = facts.claimed_at.since(facts.due_at);
@@ -115,7 +115,7 @@ impl Report {
         self.emit(id, || TaskEventKind::Started { attempt, lateness });
     }
 
-    /// The attempt failed, and may be repeated.
+    /// The attempt failed, and the task may be retried.
     pub(crate) fn failed(&self, failure: &Failure<'_>) {
         let task_type = &self.task_type;
         let Failure {
@@ -131,8 +131,8 @@ impl Report {
         self.emit_failure(failure);
     }
 
-    /// The attempt of an at-most-once task failed: the store has the task as done, so that nothing
-    /// else ever tells.
+    /// The attempt of an at-most-once task failed. The store already has the task as done, so
+    /// nothing else reports the failure.
     pub(crate) fn failed_for_good(&self, failure: &Failure<'_>) {
         let task_type = &self.task_type;
         let Failure { id, error, .. } = *failure;
@@ -159,8 +159,8 @@ impl Report {
         });
     }
 
-    /// The attempt of an at-most-once task succeeded. The store has it as done long since; it is
-    /// counted now, as one that fails is not done.
+    /// The attempt of an at-most-once task succeeded. The store has had the task as done since
+    /// before the start; success is counted only now, because a failed one is not done.
     pub(crate) fn succeeded_for_good(&self, id: &TaskId, attempt: u32, run_time: Duration) {
         self.read_clock();
         self.succeeded(id, attempt, run_time);
@@ -172,7 +172,7 @@ impl Report {
         self.emit(id, || TaskEventKind::Succeeded { attempt, run_time });
     }
 
-    /// The store has an at-most-once task as done, before it starts.
+    /// The store has an at-most-once task as done before it starts.
     pub(crate) fn settled_early(&self) {
         self.count(|counts| counts.settled(Outcome::Done));
     }
@@ -194,7 +194,7 @@ impl Report {
                 self.emit(id, || TaskEventKind::Released { after: *after });
             }
             AttemptEnd::Expired => self.expired(id),
-            // Reported when it failed.
+            // Already reported as a failure.
             _ => self.count(|counts| counts.settled(Outcome::Retried)),
         }
     }
@@ -231,7 +231,8 @@ impl Report {
         self.emit(id, || TaskEventKind::Expired);
     }
 
-    /// A claim ended the task itself. A damaged bucket has hundreds of thousands of such tasks.
+    /// A claim ended the task itself. A damaged bucket can have hundreds of thousands of such
+    /// tasks.
     pub(crate) fn ended_by_claim(&self, end: &ClaimEnd) {
         let id = &end.id;
         if matches!(end.cause, EndCause::Poison | EndCause::Cancelled) {

@@ -8,32 +8,33 @@ use delayq_core::{Clock, SystemClock};
 use crate::slots::Slots;
 use crate::telemetry::Telemetry;
 
-/// A task whose lock has expired this often is poison.
+/// A task whose lock has expired this many times is poison.
 const MAX_LOCK_EXPIRIES: u32 = 3;
 
-/// Bounds of the dead tasks of each served type.
+/// Limits on the dead tasks of each served type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeadBounds {
-    /// How long one is kept; `None`: until somebody requeues or discards it.
+    /// How long a dead task is kept; `None`: until somebody requeues or discards it.
     pub(crate) retention: Option<Duration>,
-    /// The most; `None`: any number.
+    /// The maximum number; `None`: no limit.
     pub(crate) most: Option<u64>,
 }
 
-/// What the builder says about handlers, and what they report with.
+/// The builder's settings for handlers, and the handlers' reporting.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) poll: Duration,
-    /// Scheduler threads that all types share; `None`: one for each of the first types.
+    /// Number of scheduler threads that all types share; `None`: a thread for each of the first
+    /// types.
     pub(crate) threads: Option<usize>,
-    /// Handlers run on the application's runtime, beside the workers.
+    /// Handlers run on the application's runtime, alongside the workers.
     pub(crate) on_app_runtime: bool,
     pub(crate) max_lock_expiries: u32,
     pub(crate) dead: DeadBounds,
     pub(crate) slots: Slots,
     pub(crate) telemetry: Telemetry,
-    /// The gauges of the store are set here, where there are metrics.
+    /// With metrics, the store's gauges are set by this process.
     pub(crate) has_gauges: bool,
 }
 

@@ -13,12 +13,12 @@ const CALM: Duration = Duration::from_mins(1);
 /// The log of one process, for all its handlers and submit services.
 #[derive(Debug, Default)]
 pub(crate) struct SkewLog {
-    /// `Clock::elapsed` when a skew was seen last.
+    /// `Clock::elapsed` when a skew was last seen.
     seen_at: Mutex<Option<Duration>>,
 }
 
 impl SkewLog {
-    /// Takes in one comparison of the clocks.
+    /// Records one comparison of the clocks.
     pub(crate) fn observe(&self, skew: Option<ClockSkew>, elapsed: Duration) {
         let Some(skew) = skew else { return };
         let mut seen_at = self.seen_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// Collects what is logged.
+    /// Collects the log lines.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

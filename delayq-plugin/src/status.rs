@@ -1,4 +1,4 @@
-//! State of one handler, for its health.
+//! The state of one handler, for its health.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 use crate::health::HandlerHealth;
 use crate::outage::{OutageCaller, OutageLog};
 
-/// What a handler lets others see, shared between its thread and `health()`.
+/// The visible state of a handler, shared between its thread and `health()`.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     shared: Arc<Mutex<Seen>>,
@@ -21,15 +21,15 @@ struct Seen {
     health: HandlerHealth,
     /// `Clock::elapsed` when the last claim that succeeded was sent.
     claimed_at: Option<Duration>,
-    /// The kinds of calls whose last answer was that the store is away, or full.
+    /// The kinds of calls whose last answer was an outage: the store is away or full.
     failing: Vec<&'static str>,
-    /// The kinds of calls whose last answer was a refusal that is about this bucket.
+    /// The kinds of calls whose last answer was a refusal concerning this bucket.
     refused: Vec<&'static str>,
     outage: OutageCaller,
 }
 
 impl Seen {
-    /// The store has answered such a call.
+    /// The store has answered a call of this kind.
     fn is_answered(&mut self, call: &'static str) {
         self.failing.retain(|failing| *failing != call);
         if self.failing.is_empty() {
@@ -64,8 +64,8 @@ impl Status {
         seen.health.last_error = None;
     }
 
-    /// A call failed. An outage of the store has one line in the log, whoever meets it; what the
-    /// store refuses of this bucket has a line of its own when it begins and when it is over.
+    /// A call failed. An outage of the store has one line in the log for all handlers. A refusal
+    /// concerning this bucket has a line of its own when it begins and when it ends.
     pub(crate) fn failed(&self, call: &'static str, error: Error) {
         let mut seen = self.lock();
         let bucket = &seen.health.bucket;
@@ -80,7 +80,7 @@ impl Status {
                 debug!(%bucket, call, %error, "the store still refuses");
             }
             note(&mut seen.refused, call);
-            // A refusal is an answer.
+            // A refusal is an answer, so there is no outage.
             seen.is_answered(call);
         }
         let failures = &mut seen.health.failures_in_a_row;

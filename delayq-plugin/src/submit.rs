@@ -1,4 +1,4 @@
-//! Submit service: everything that an application says about tasks.
+//! Submit service: all calls of an application concerning tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ use crate::url::{open_store, refuse_missing_file};
 
 mod of_type;
 
-/// Sends tasks, changes them, asks for them. Cheap to clone; works from any tokio runtime.
+/// Sends, changes and looks up tasks. Cheap to clone; works from any tokio runtime.
 ///
 /// Every call that names a task takes its type and id as text and validates them. A call fails with
 /// a transient error ([`Error::is_transient`]) while the store is down; repeating it is always
@@ -69,12 +69,12 @@ impl TaskSubmitService {
         }
     }
 
-    /// A service for an application that only sends tasks and runs none. A file that is not there
-    /// is not made, as no plugin would look into it: start the plugin first, or write
+    /// A service for an application that only sends tasks and runs none. A missing file is not
+    /// created, because no plugin would read it: start the plugin first, or write
     /// `sqlite:PATH?create=true`.
     ///
     /// # Errors
-    /// `InvalidInput` for a file that is not there; the store cannot be opened, see
+    /// `InvalidInput` for a missing file; the store cannot be opened, see
     /// [`open_store`](crate::open_store).
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
         refuse_missing_file(url)?;
@@ -97,8 +97,9 @@ impl TaskSubmitService {
         self
     }
 
-    /// The same service, which [counts](crate::METRICS) its sends and its store calls for the
-    /// recorder of the crate `metrics` that is installed by now. A plugin's service does already.
+    /// The same service, but [counting](crate::METRICS) its sends and its store calls for the
+    /// recorder of the crate `metrics` that is installed at this moment. A plugin's service counts
+    /// already.
     #[must_use]
     pub fn with_metrics(mut self) -> Self {
         let metrics = Metrics::new(self.store.namespace());
@@ -107,9 +108,10 @@ impl TaskSubmitService {
         self
     }
 
-    /// Keeps the gauges of a service [with metrics](Self::with_metrics): the store is asked for the
-    /// counts of up to 100 types every 15 s, until this is dropped. For a process without a plugin;
-    /// one with metrics does it by itself. Without metrics it does nothing, for ever.
+    /// Updates the gauges of a service [with metrics](Self::with_metrics): asks the store for the
+    /// counts of up to 100 types every 15 s, until the future is dropped. For a process without a
+    /// plugin; a plugin with metrics does this itself. Without metrics it waits for ever and does
+    /// nothing.
     pub async fn keep_gauges(&self) {
         let Some(metrics) = self.telemetry.metrics.clone() else {
             return std::future::pending().await;
@@ -123,7 +125,8 @@ impl TaskSubmitService {
         }
     }
 
-    /// The same service, and `middleware` sees each job on its way to the store, after the others.
+    /// The same service with one more middleware, which sees each job on its way to the store after
+    /// the others.
     #[must_use]
     pub fn with_middleware(mut self, middleware: impl Middleware) -> Self {
         self.middleware = self.middleware.with(middleware);
@@ -135,14 +138,15 @@ impl TaskSubmitService {
         self
     }
 
-    /// The same service with the reports of a plugin: its events, and one line for what both see.
+    /// The same service with a plugin's reports: its events, and one log line for problems that both
+    /// meet.
     pub(crate) fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = telemetry;
         self
     }
 
-    /// The events of this process from now on: what this service submits and cancels and, of a
-    /// plugin's service, what its handlers do.
+    /// The events of this process from now on: what this service submits and cancels and, if it
+    /// belongs to a plugin, what the plugin's handlers do.
     #[must_use]
     pub fn events(&self) -> TaskEvents {
         self.telemetry.hub.listen()
@@ -154,31 +158,32 @@ impl TaskSubmitService {
         &self.clock
     }
 
-    /// The store behind it.
+    /// The underlying store.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Lets go of the store once nobody needs it any more: an embedded one is left as one tidy
-    /// file. After the plugin's shutdown, at the end of the program; not needed for safety.
+    /// Closes the store once nobody needs it any more: an embedded one is left as one tidy file.
+    /// Call it after the plugin's shutdown, at the end of the program; it is not needed for safety.
     pub async fn close(&self) {
         self.store.close().await;
     }
 
-    /// Sends one task. Once this returns `Ok` it will run, or has been known before.
+    /// Sends one task. Once this returns `Ok`, the task will run or was already known.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another task has the id; `QueueFull` when the type has as many
-    /// scheduled tasks as it may have; `InvalidName` or `LimitExceeded` for a bad job;
-    /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
-    /// store mean: certainly not accepted.
+    /// [`Error::Conflict`] when another task has the id; `QueueFull` when the type has reached its
+    /// limit of scheduled tasks; `InvalidName` or `LimitExceeded` for a bad job; `Indeterminate`
+    /// when the answer was lost: send a clone of the job again. Other errors of the store mean:
+    /// certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
         let answer = self.send_all(vec![job]).await.pop();
         answer.unwrap_or(Err(Error::Closed("the store")))
     }
 
-    /// Sends many tasks, of any types; one result each, in order. They share round trips and syncs.
+    /// Sends many tasks, of any types; one result for each, in order. They share round trips and
+    /// syncs.
     pub async fn send_all(&self, jobs: Vec<DelayQueueJob>) -> Vec<Result<Receipt>> {
         let before = self.clock.now();
         let (mut refused, mut tasks) = (Vec::with_capacity(jobs.len()), Vec::new());
@@ -199,11 +204,11 @@ impl TaskSubmitService {
         results.collect()
     }
 
-    /// The task of a job, as [`send`](Self::send) would give it to the store: it has passed the
-    /// middleware and is within the limits. A refusal is counted.
+    /// The task for a job, as [`send`](Self::send) would submit it: it has passed the middleware
+    /// and is within the limits. A refusal is counted.
     ///
     /// # Errors
-    /// `InvalidName`, `InvalidInput` or `LimitExceeded` for a bad job; those of the middleware.
+    /// `InvalidName`, `InvalidInput` or `LimitExceeded` for a bad job; errors of the middleware.
     pub async fn prepare(&self, job: DelayQueueJob) -> Result<NewTask> {
         self.prepare_at(job, self.clock.now()).await
     }
@@ -215,9 +220,9 @@ impl TaskSubmitService {
         task.inspect_err(|error| refusals(error))
     }
 
-    /// Gives complete tasks to the store and reports them as [`send_all`](Self::send_all) does; one
-    /// result each, in order. For doors that receive tasks in a form of their own: no middleware
-    /// sees the tasks, and no limit is checked.
+    /// Submits complete tasks and reports them as [`send_all`](Self::send_all) does; one result for
+    /// each, in order. For front ends that receive tasks in their own format: the tasks pass no
+    /// middleware, and no limit is checked.
     pub async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
         self.submit_since(tasks, self.clock.now()).await
     }
@@ -236,7 +241,7 @@ impl TaskSubmitService {
             .collect()
     }
 
-    /// Sends one task and waits for its end, at most for `timeout`: the worker's
+    /// Sends one task and waits for its end, for at most `timeout`. Returns the worker's
     /// [reply](crate::TaskContext::reply), or why there is none. After a time-out the task goes on.
     ///
     /// # Errors
@@ -248,11 +253,12 @@ impl TaskSubmitService {
         ReplyWait::new(self, task_type, id).end(until).await
     }
 
-    /// Waits for the end of a task, at most for `timeout`. A task that runs in this process is
-    /// heard of at once. Else the store is asked after pauses of 5 to 250 ms: 125 times in 30 s.
+    /// Waits for the end of a task, for at most `timeout`. The end of a task that runs in this
+    /// process is noticed at once. Otherwise the store is polled after pauses of 5 to 250 ms: 125
+    /// times in 30 s.
     ///
     /// # Errors
-    /// As for every call; one that is transient is returned only if it lasts until the end.
+    /// As for every call; a transient error is returned only if it lasts until the time-out.
     pub async fn wait_for_reply(
         &self,
         task_type: &str,
@@ -264,7 +270,7 @@ impl TaskSubmitService {
         ReplyWait::new(self, task_type, id).end(until).await
     }
 
-    /// The job, as the middleware leaves it. It passes once.
+    /// Passes a job through the middleware, unless it has been through already.
     pub(crate) async fn pass_middleware(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
         if self.middleware.is_empty() || job.has_passed_middleware() {
             return Ok(job);
@@ -282,8 +288,9 @@ impl TaskSubmitService {
         self.desk().cancel(&task_type, &id).await
     }
 
-    /// Cancels several tasks of a type by their ids; one result each, in order. They share round
-    /// trips and syncs. As many may run or be gone as will: the others are cancelled.
+    /// Cancels several tasks of a type by their ids; one result for each, in order. They share
+    /// round trips and syncs. Tasks that are running or gone do not keep the others from being
+    /// cancelled.
     pub async fn cancel_each<T: AsRef<str>>(
         &self,
         task_type: &str,
@@ -327,7 +334,7 @@ impl TaskSubmitService {
         self.update_raw(task_type, id, message).await
     }
 
-    /// Replaces the message of a scheduled task by any bytes.
+    /// Replaces the message of a scheduled task by raw bytes.
     ///
     /// # Errors
     /// `LimitExceeded`, and as for every call.
@@ -344,7 +351,7 @@ impl TaskSubmitService {
     }
 
     /// The recurring tasks of this plugin, each with its next occurrence in the store. Empty for a
-    /// service without a plugin: schedules are declared beside the workers.
+    /// service without a plugin, as schedules are declared with the workers.
     ///
     /// # Errors
     /// As for every call.
@@ -352,22 +359,23 @@ impl TaskSubmitService {
         recurrence::list(self).await
     }
 
-    /// Cancels the waiting occurrences of a recurring task (`name` is empty unless one was given)
-    /// and returns how many there were: after a deploy without it. A process that declares it makes
-    /// the next one within a minute; the plugin's `remove_recurring` ends that.
+    /// Cancels the waiting occurrences of a recurring task and returns how many there were. `name`
+    /// is empty unless one was given. For use after a deploy that no longer declares the task. A
+    /// process that still declares it sends the next occurrence within a minute; the plugin's
+    /// `remove_recurring` ends that.
     ///
     /// # Errors
-    /// As for every call; some may have been cancelled then.
+    /// As for every call; some occurrences may have been cancelled by then.
     pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
         recurrence::remove(self, task_type, name).await
     }
 
-    /// Up to `limit` (at most 128) tasks of one type that match, after `cursor`; pass the page's
-    /// `next` for the next. A call reads up to 2,048 tasks: where few match a page has fewer than
-    /// `limit`, perhaps none, although there is a `next`.
+    /// Up to `limit` (at most 128) tasks of one type that match, after `cursor`; pass a page's
+    /// `next` to get the following page. A call reads up to 2,048 tasks: if few match, a page can
+    /// have fewer than `limit` tasks, even none, and still have a `next`.
     ///
     /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
+    /// `InvalidInput` for a contradictory filter, and as for every call.
     pub async fn list_by(
         &self,
         task_type: &str,
@@ -392,16 +400,16 @@ impl TaskSubmitService {
     /// ```
     ///
     /// # Errors
-    /// [`BulkError`](crate::BulkError), which has what was done: `InvalidInput` for a filter
-    /// without a condition, unless it is [`TaskFilter::all`], and for dead tasks; as for every
-    /// call.
+    /// [`BulkError`](crate::BulkError), which includes the changes made so far: `InvalidInput` for
+    /// a filter without a condition, unless it is [`TaskFilter::all`], and for dead tasks; as for
+    /// every call.
     pub fn cancel_all<'a>(&self, types: &'a str, filter: &'a TaskFilter) -> BulkChange<'a> {
         BulkChange::cancel(self.desk(), types, filter)
     }
 
     /// Moves every scheduled task that matches to one time: a delay counts from the beginning of
-    /// the call (of each type, where a pattern names several), on the store's clock. Running tasks
-    /// stay as they are.
+    /// the call, by the store's clock; if a pattern matches several types, from the beginning of
+    /// each type. Running tasks stay as they are.
     ///
     /// # Errors
     /// As for [`cancel_all`](Self::cancel_all), and `InvalidInput` for a delay over the limit.

@@ -1,4 +1,4 @@
-//! Tallies: what handlers do, counted by type and minute, until maintenance takes it.
+//! Tallies: what handlers do, counted by type and minute, until maintenance collects them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use delayq_core::chronicle::{Figures, Spell, Step};
 use delayq_core::{Clock, TaskType, Timestamp};
 
-/// Most types that are counted. An application that makes up types as it goes has more.
+/// Maximum number of types counted. Only an application that invents types at run time has more.
 const MAX_TYPES: usize = 1_000;
 
-/// Most minutes of a type that wait: those of a store that is away. Older ones are forgotten.
+/// Maximum number of minutes kept for a type, for a store that is away. Older ones are dropped.
 pub(crate) const MAX_MINUTES: usize = 10;
 
 /// The tallies of one process. Clones share them.
@@ -29,9 +29,9 @@ pub(crate) struct Tally {
 
 #[derive(Debug)]
 struct Minutes {
-    /// The minute that is counted in.
+    /// The minute that new counts belong to.
     present: Timestamp,
-    /// Usually one, the present.
+    /// Usually one, the present minute.
     spells: VecDeque<Spell>,
 }
 
@@ -55,7 +55,7 @@ impl Tallies {
         Some(tally)
     }
 
-    /// Takes what was counted, of each type that has something.
+    /// Takes the counts of each type that has any.
     pub(crate) fn take(&self) -> BTreeMap<TaskType, Vec<Spell>> {
         let types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = types
@@ -81,14 +81,14 @@ impl Tally {
         self.minutes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds out which minute it is, for what is counted next: a reading of the clock costs more
-    /// than a count, so those of a batch share one.
+    /// Sets the minute for the next counts. Reading the clock costs more than counting, so the
+    /// counts of a batch share one reading.
     pub(crate) fn read_clock(&self) {
         let present = Step::Minute.begin(self.clock.now());
         self.minutes().present = present;
     }
 
-    /// An attempt starts so late.
+    /// An attempt starts, this much after its due time.
     pub(crate) fn started(&self, lateness: Duration) {
         self.count(|figures| {
             figures.started += 1;
@@ -117,7 +117,7 @@ impl Tally {
         self.count(|figures| figures.dead += 1);
     }
 
-    /// Called for each task, twice: a lock that is usually free, and no more.
+    /// Called twice for each task, so it costs only a lock that is usually free.
     fn count(&self, count: impl FnOnce(&mut Figures)) {
         let Minutes { present, spells } = &mut *self.minutes();
         if spells.back().is_none_or(|last| last.at != *present) {

@@ -1,4 +1,4 @@
-//! What a process reports with: its events, and the parts of its log that handlers and submit
+//! The reporting of a process: its events, and the parts of its log that handlers and submit
 //! services share.
 
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub(crate) struct Telemetry {
     pub(crate) outages: OutageLog,
     pub(crate) skew: Arc<SkewLog>,
     pub(crate) tallies: Tallies,
-    /// `None` of a service that is made by hand, perhaps for a single task.
+    /// `None` for a service created by hand, possibly for a single task.
     pub(crate) unserved: Option<UnservedLog>,
-    /// `None`: not asked for.
+    /// `None` if metrics were not asked for.
     pub(crate) metrics: Option<Metrics>,
 }
 
@@ -37,19 +37,19 @@ impl Telemetry {
         }
     }
 
-    /// The same, which tells of types that nobody serves.
+    /// Also warns of types that nobody serves.
     pub(crate) fn with_unserved(mut self, clock: Arc<dyn Clock>) -> Self {
         self.unserved = Some(UnservedLog::new(clock));
         self
     }
 
-    /// The same, which counts.
+    /// Also counts for the metrics.
     pub(crate) fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Counts the errors of a job that does not get to the store.
+    /// Counts the errors of a job that does not reach the store.
     pub(crate) fn refusals(&self, job: &DelayQueueJob) -> impl Fn(&Error) + use<> {
         let metrics = self.metrics.clone();
         let counted = metrics.map(|metrics| (metrics, job.task_type().to_owned()));

@@ -1,4 +1,4 @@
-//! W3C trace context: carried from the send of a task to its attempts.
+//! W3C trace context, carried from the send of a task to its attempts.
 
 use std::str::FromStr;
 
@@ -14,17 +14,17 @@ use crate::middleware::{Middleware, Next};
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
-/// Middleware that links each attempt of a task to the span that was current when it was sent, by
-/// the headers `traceparent` and `tracestate` of the W3C. Feature `opentelemetry`.
+/// Middleware that links each attempt of a task to the span that was current when the task was
+/// sent, using the W3C headers `traceparent` and `tracestate`. Feature `opentelemetry`.
 ///
-/// A link and not a parent: an attempt begins a trace of its own, as the one of the request has
-/// ended long before.
+/// It adds a link, not a parent: an attempt begins its own trace, as the request's trace has ended
+/// long before.
 ///
-/// Headers belong to a request. A job and its clones carry the context of their first send, so that
-/// sending one again after a lost answer is safe from any span. Another job with the same id, made
-/// by a later request, would be another request with it: a conflict while the task waits, and a
-/// task that runs again once it has ended. So jobs with an id of the application's own carry none,
-/// unless it asks for them [`with_own_ids`](Self::with_own_ids).
+/// A job and its clones carry the context of their first send, so that sending a clone again after
+/// a lost answer is safe from any span. Another job with the same id, built by a later request,
+/// would carry different headers and thus count as a different task: a conflict while the first one
+/// waits, and a second run once it has ended. So jobs with an id of the application's own carry no
+/// context, unless you ask for that [`with_own_ids`](Self::with_own_ids).
 ///
 /// ```
 /// use delayq_plugin::{DelayQueuePlugin, TraceContext};
@@ -37,14 +37,14 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// For jobs with a generated id.
+    /// Only for jobs with a generated id.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For all jobs: for applications that send no job a second time with an id of their own, but
-    /// for a clone.
+    /// Also for jobs with an id of your own. Resend such a job only as a clone: a rebuilt one
+    /// carries another trace header and is a conflict.
     #[must_use]
     pub fn with_own_ids(mut self) -> Self {
         self.own_ids = true;
@@ -69,7 +69,7 @@ impl Middleware for TraceContext {
     }
 }
 
-/// The span that is current for tracing, or else for OpenTelemetry; invalid when there is none.
+/// The current span of tracing, or else of OpenTelemetry; invalid if there is none.
 fn current() -> SpanContext {
     let context = Span::current().context();
     let span = context.span().span_context().clone();
@@ -80,7 +80,7 @@ fn current() -> SpanContext {
     context.span().span_context().clone()
 }
 
-/// The headers that stand for a span; none for one that is not valid.
+/// The headers for a span; none for an invalid span.
 fn written(span: &SpanContext) -> Headers {
     let mut headers = Headers::new();
     if !span.is_valid() {
@@ -98,14 +98,14 @@ fn written(span: &SpanContext) -> Headers {
     headers
 }
 
-/// The span that headers stand for; `None` without one, or when it is not of the form.
+/// The span in these headers; `None` if it is absent or malformed.
 fn read(headers: &Headers) -> Option<SpanContext> {
     let mut parts = headers.get(TRACEPARENT)?.split('-');
     let version = parts.next().filter(|version| version.len() == 2)?;
     let trace = parts.next().filter(|trace| trace.len() == 32)?;
     let span = parts.next().filter(|span| span.len() == 16)?;
     let flags = parts.next().filter(|flags| flags.len() == 2)?;
-    // A later version may have more parts; ff is none.
+    // A later version may have more parts; version ff is invalid.
     let is_known = match u8::from_str_radix(version, 16).ok()? {
         0 => parts.next().is_none(),
         version => version != u8::MAX,

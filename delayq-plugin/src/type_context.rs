@@ -1,4 +1,4 @@
-//! What the handlers of one type share.
+//! State shared by the handlers of one type.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,22 +14,22 @@ use crate::slots::TypeSlots;
 use crate::submit::TaskSubmitService;
 use crate::workers::TypeWorkers;
 
-/// The workers of a type, and their options combined. Lock, weight, delivery and shards stay
-/// as they were at the start.
+/// The workers of a type and their combined options. Lock, weight, delivery and shards stay as they
+/// were at the start.
 #[derive(Debug)]
 struct Current {
     workers: TypeWorkers,
     options: WorkerOptions,
 }
 
-/// A type as this process serves it. Its handlers, one a bucket, share it.
+/// A type as this process serves it, shared by its handlers, of which each bucket has one.
 #[derive(Debug)]
 pub(crate) struct TypeContext {
     pub(crate) task_type: TaskType,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tasks: Arc<TaskSubmitService>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What a reload may change.
+    /// The part that a reload may change.
     current: RwLock<Current>,
     pub(crate) max_lock_expiries: u32,
     pub(crate) poll: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct TypeContext {
     pub(crate) slots: TypeSlots,
     pub(crate) running: RunningTasks,
     pub(crate) report: Report,
-    /// How many handlers the type has.
+    /// The number of handlers of the type.
     pub(crate) handlers: AtomicUsize,
 }
 
@@ -69,19 +69,19 @@ impl TypeContext {
         }
     }
 
-    /// The workers, with the options of now.
+    /// The workers, with their present options.
     pub(crate) fn workers(&self) -> TypeWorkers {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.workers.clone()
     }
 
-    /// The options of now.
+    /// The present options.
     pub(crate) fn options(&self) -> WorkerOptions {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.options
     }
 
-    /// Takes the same workers with other options, for everything that reads them from now on.
+    /// Replaces the options of the workers, for everything that reads them from now on.
     pub(crate) fn reload(&self, workers: TypeWorkers) {
         let options = workers.combined();
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Types with tasks that no running instance serves: a mistyped name, or workers that are not
-//! started. The log tells each once.
+//! Types with tasks that no running instance serves: a mistyped name, or workers that were not
+//! started. Each is logged once.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use tracing::{debug, warn};
 
 use crate::batch::BATCH_TYPE;
 
-/// How long after the first task of a type the instances are asked for. A worker for a pattern
-/// finds a new type within some polls, and announces it.
+/// The delay between the first task of a type and the look at the instances. A worker for a pattern
+/// finds a new type within a few polls, and announces it.
 const ASK_AFTER: std::time::Duration = seconds(30);
 
-/// Types remembered. An application that makes up types as it goes has more, and is not warned of
-/// those.
+/// Maximum number of types remembered. An application that invents types at run time has more, and
+/// gets no warning for the rest.
 const MAX_TYPES: usize = 1_000;
 
 /// The log of one process.
@@ -28,9 +28,9 @@ pub(crate) struct UnservedLog {
 
 #[derive(Debug, Default)]
 struct Types {
-    /// Served here, asked about, or about to be.
+    /// Types that are served here, were looked up, or soon will be.
     asked: BTreeSet<TaskType>,
-    /// In the log.
+    /// Types that were logged.
     told: BTreeSet<TaskType>,
 }
 
@@ -49,8 +49,8 @@ impl UnservedLog {
         self.types().asked.insert(task_type.clone());
     }
 
-    /// A task was sent. The first one of a type asks the store, a while later and beside everything
-    /// else, which instances serve it.
+    /// A task was sent. For the first task of a type the instances that serve it are looked up in
+    /// the store, later and in the background.
     pub(crate) fn sent(&self, task_type: &TaskType, store: &Arc<dyn Store>) {
         let Ok(runtime) = Handle::try_current() else {
             return;
@@ -66,7 +66,7 @@ impl UnservedLog {
         let (store, task_type) = (Arc::downgrade(store), task_type.clone());
         runtime.spawn(async move {
             wait.await;
-            // An application that has ended meanwhile needs no answer.
+            // No look-up if the application has ended meanwhile.
             if let Some(store) = store.upgrade() {
                 log.ask(&*store, &task_type).await;
             }
@@ -84,13 +84,13 @@ impl UnservedLog {
                 "a task was sent, and no running instance serves its type: is the name right?"),
             Ok(_) => {}
             Err(error) => {
-                debug!(%task_type, %error, "not known whether the type is served");
+                debug!(%task_type, %error, "cannot check that an instance serves the type");
                 self.types().asked.remove(task_type);
             }
         }
     }
 
-    /// Tasks of a type that nobody serves wait in the store.
+    /// Tasks of a type that nobody serves are waiting in the store.
     pub(crate) fn waiting(&self, task_type: &TaskType, scheduled: u64) {
         if self.is_news(task_type) {
             warn!(%task_type, scheduled, "tasks wait, and no running instance serves their type");
@@ -103,8 +103,9 @@ impl UnservedLog {
     }
 }
 
-/// The types with scheduled tasks that no running instance serves, and how many; of at most `most`
-/// types. None in a store that does not list the instance `own`: it lists no instances.
+/// The types with scheduled tasks that no running instance serves, and the number of these tasks,
+/// for at most `most` types. `None` if the store does not list the instance `own`, which means that
+/// it lists no instances.
 pub(crate) async fn unserved(
     store: &dyn Store,
     own: &InstanceId,

@@ -1,4 +1,4 @@
-//! Opening the store that a URL names.
+//! Opens the store that a URL names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use delayq_core::{Error, Result, Store, SystemClock};
 /// The name of a store URL in errors.
 const WHAT: &str = "store URL";
 
-/// The forms that a store URL may have, for error messages.
+/// The forms of a store URL, for error messages.
 const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
     redis+unix:///PATH, redis-sentinel://HOST:PORT,HOST:PORT/MASTER or \
     redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS; \
@@ -18,10 +18,10 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 
 /// Opens the store that `url` names and checks that it can keep what `options` ask for.
 ///
-/// - `memory:` for tests: lost with the process, so it asks for `?durability=memory` or the option.
-/// - `sqlite:PATH` (feature `sqlite`, on by default): the embedded store in one file, made if it is
-///   not there; [`TaskSubmitService::connect`](crate::TaskSubmitService::connect) makes it with
-///   `?create=true` only. `?sync=normal` trades the last commits before a power loss for speed
+/// - `memory:` for tests: lost with the process, so it requires `?durability=memory` or the option.
+/// - `sqlite:PATH` (feature `sqlite`, on by default): the embedded store in one file, created if it
+///   is missing; [`TaskSubmitService::connect`](crate::TaskSubmitService::connect) creates it only
+///   with `?create=true`. `?sync=normal` trades the last commits before a power loss for speed
 ///   (class `process` instead of `disk`).
 /// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` (feature `redis`), `redis+unix:///PATH` for a Unix
 ///   socket, `redis-sentinel://` (feature `sentinel`), `redis-cluster://` (feature `cluster`), and
@@ -31,12 +31,12 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 /// - `delayq://TOKEN@HOST[:PORT][/NAMESPACE]` (feature `remote`): a delayq-server, which keeps the
 ///   tasks; `delayqs://` with TLS, `?ca=FILE` names the certificates to trust.
 ///
-/// `?durability=memory|process|disk` overrides the option: the weakest class that will do.
+/// `?durability=memory|process|disk` overrides the option: the weakest class that is acceptable.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a URL of another form, or of a feature that this build does not
-/// have; [`Error::Misconfigured`], with the line to change, when the store cannot keep the
-/// durability class; whatever the store says when it cannot be opened.
+/// [`Error::InvalidInput`] for a URL of another form, or one that needs a feature this build does
+/// not have; [`Error::Misconfigured`], with the line to change, when the store cannot keep the
+/// durability class; the store's own error if it cannot be opened.
 pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
     let (location, options) = parse(url, options)?;
     if let Some(feature) = missing_feature(url) {
@@ -64,8 +64,8 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
     }
 }
 
-/// Refuses the file of an embedded store that is not there, unless the URL says `create=true`: for
-/// programs that only send or look.
+/// Refuses the file of an embedded store that does not exist, unless the URL says `create=true`:
+/// for programs that only send or look.
 pub(crate) fn refuse_missing_file(url: &str) -> Result<()> {
     let (location, _) = parse(url, StoreOptions::default())?;
     let Location::Sqlite { path, .. } = location else {
@@ -103,7 +103,7 @@ fn missing_feature(url: &str) -> Option<&'static str> {
         ("tls", scheme.starts_with("rediss"), cfg!(feature = "tls")),
     ];
     let missing = |(_, is_needed, has): &&(&str, bool, bool)| *is_needed && !has;
-    // The last one that is missing: every further feature brings `redis` with it.
+    // The last missing feature: all further Redis features include `redis`.
     needs
         .iter()
         .rev()
@@ -111,7 +111,7 @@ fn missing_feature(url: &str) -> Option<&'static str> {
         .map(|(feature, ..)| *feature)
 }
 
-/// Whether a server keeps the tasks.
+/// True if a delayq-server keeps the tasks.
 fn is_remote(scheme: &str) -> bool {
     matches!(scheme, "delayq" | "delayqs")
 }
@@ -119,7 +119,7 @@ fn is_remote(scheme: &str) -> bool {
 /// A store URL that `Debug` does not show: it may hold passwords.
 pub(crate) struct StoreUrl(pub(crate) String);
 
-/// A file in the working directory.
+/// The default: a file in the working directory.
 impl Default for StoreUrl {
     fn default() -> Self {
         Self("sqlite:delayq.sqlite".to_owned())
@@ -133,7 +133,7 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// What a store URL names.
+/// The store that a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Location<'a> {
     Memory,
@@ -142,16 +142,16 @@ enum Location<'a> {
         /// `sync=normal`.
         relaxed: bool,
     },
-    /// The URL without what stands in the options of every store.
+    /// The URL without the parts that are options of every store.
     Redis(String),
-    /// The same, of a server.
+    /// The same, for a server.
     Remote(String),
 }
 
 fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOptions)> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     if query.contains('@') {
-        // What stands before it may be a password, and is not shown.
+        // The text before it may be a password, so it is not shown.
         return Err(Error::invalid(
             WHAT,
             format!("it has a `?` before its `@`: write %3F for one in a password; {FORMS}"),
@@ -199,7 +199,7 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
     Ok((place, options))
 }
 
-/// Each of two would be right by itself, and one of them promises less.
+/// Refuses a second durability class: one of the two would promise less than the other.
 fn set_class(class: &str, options: &mut StoreOptions, has_class: &mut bool) -> Result<()> {
     if std::mem::replace(has_class, true) {
         let reason = "it has two classes: write durability=memory|process|disk|replicated once";
@@ -222,7 +222,7 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Location<'_>> {
     Ok(Location::Sqlite { path, relaxed })
 }
 
-/// The URL without the durability: every other option is the store's own.
+/// The URL without its durability: every other option is the store's own.
 fn without_class(place: &str, query: &str, options: &mut StoreOptions) -> Result<String> {
     let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
     let mut url = place.to_owned();
@@ -243,7 +243,7 @@ fn without_class(place: &str, query: &str, options: &mut StoreOptions) -> Result
     Ok(url)
 }
 
-/// A URL fit for a log: whatever stands between its scheme and the last `@` may be a password.
+/// A URL fit for a log: everything between its scheme and the last `@` may be a password.
 fn without_secrets(url: &str) -> String {
     let Some((start, host)) = url.rsplit_once('@') else {
         return url.to_owned();

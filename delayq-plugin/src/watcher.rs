@@ -1,4 +1,4 @@
-//! Watcher: the worker that sees batches to their end.
+//! Watcher: the worker that follows a batch until it has ended.
 
 use async_trait::async_trait;
 use delayq_core::worker::NEWER_VERSION_WAIT;
@@ -10,10 +10,10 @@ use delayq_core::{
 use crate::batch::{BATCH_TYPE, Watch};
 use crate::submit::{TaskSubmitService, cancel_members, with_largest_messages};
 
-/// Members that one look passes, before the place is stored.
+/// Members that one look passes before the position is stored.
 const MOST_PER_LOOK: usize = 1_000;
 
-/// It never gives up: a batch that waits for a store must not end as a dead letter.
+/// The watcher never gives up: a batch that waits for a store must not end as a dead task.
 pub(crate) const OPTIONS: WorkerOptions = WorkerOptions {
     retry: RetryPolicy {
         max_attempts: u32::MAX,
@@ -31,13 +31,13 @@ pub(crate) struct Watcher {
     tasks: TaskSubmitService,
 }
 
-/// What a look has come to.
+/// The result of a look.
 enum Look {
-    /// All have ended.
+    /// All members have ended.
     Over,
-    /// There are more to look at.
+    /// There are more members to look at.
     More,
-    /// This one has not ended.
+    /// This member has not ended.
     Waits(Box<TaskInfo>),
 }
 
@@ -48,7 +48,7 @@ impl Watcher {
         }
     }
 
-    /// Moves the place on, to the first member that has not ended.
+    /// Moves the position to the first member that has not ended.
     async fn look(&self, watch: &mut Watch, cx: &TaskContext) -> Result<Look> {
         for _ in 0..MOST_PER_LOOK {
             let Some((task_type, id)) = watch.first()? else {
@@ -65,9 +65,9 @@ impl Watcher {
         Ok(Look::More)
     }
 
-    /// Sends what follows the batch, unless that was done. A request to run again comes of an
-    /// attempt that was cut off, or of a cancel: it decides then, so that nothing follows twice or
-    /// after a cancel.
+    /// Sends the batch's completion, unless that was done. If the watcher is to run again (after an
+    /// attempt that was cut off, or a cancel), the next run decides instead, so that no completion
+    /// is sent twice or after a cancel.
     async fn complete(&self, watch: &Watch, cx: &TaskContext) -> TaskResult {
         let own = self.tasks.find(BATCH_TYPE, cx.id().as_str()).await?;
         if own.is_some_and(|own| own.again_at.is_some()) {

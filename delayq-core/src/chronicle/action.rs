@@ -1,4 +1,4 @@
-//! What an operator did.
+//! Actions of operators.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Actions that a namespace keeps: those of a day in which somebody acts every nine seconds.
+/// Number of actions kept in a namespace: a day's worth at one action every nine seconds.
 pub const MAX_ACTIONS: usize = 10_000;
 
-/// Most actions of one answer.
+/// Maximum number of actions in one answer.
 pub const MAX_ACTION_PAGE: usize = 500;
 
-/// Most bytes of each text of an action; what is longer is cut.
+/// Maximum length of each text of an action, in bytes; longer ones are cut.
 pub const MAX_ACTION_TEXT: usize = 300;
 
-/// The version of the stored form.
+/// The version of the stored format.
 const VERSION: u32 = 1;
 
-/// How an action ended, as far as is known.
+/// The end of an action, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ActionEnd {
-    /// It begins: written before an action on many tasks, which may be cut off.
+    /// Begun: written before an action on many tasks, which may be interrupted.
     Begun,
     /// It was done.
     Done,
     /// It was refused, such as a cancel of a running task, and changed nothing.
     Refused,
-    /// The store failed, perhaps on the way.
+    /// The store failed, possibly after some of the changes.
     Failed,
 }
 
 impl ActionEnd {
-    /// Its name.
+    /// The name of the end.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,30 +52,31 @@ impl fmt::Display for ActionEnd {
     }
 }
 
-/// What an operator did, and to which tasks.
+/// An operator's action and the tasks concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Action {
-    /// Who: the name of a user, or of a token.
+    /// The actor: the name of a user or of a token.
     pub actor: String,
-    /// From where: an address, or a host and its program.
+    /// The origin: an address, or a host and its program.
     pub origin: String,
-    /// What, such as `cancel` or `requeue`.
+    /// The action, such as `cancel` or `requeue`.
     pub verb: String,
-    /// The type or pattern; empty if it is about none.
+    /// The type or pattern; empty if there is none.
     pub task_type: String,
-    /// Which tasks: an id, or the conditions as words; empty for the type itself.
+    /// The tasks: an id, or the conditions in words; empty for the type itself.
     pub target: String,
-    /// How many tasks it changed; before it was done, how many it is about. `None`: not known.
+    /// The number of tasks changed or, before the action was done, the number concerned. `None`:
+    /// not known.
     pub count: Option<u64>,
     /// How it ended.
     pub end: ActionEnd,
-    /// What else is to be said, such as the error or the new time.
+    /// Further text, such as the error or the new time.
     pub detail: String,
 }
 
 impl Action {
-    /// An action that was done, on the type itself.
+    /// A completed action on the type itself.
     #[must_use]
     pub fn new(
         actor: impl Into<String>,
@@ -95,21 +96,21 @@ impl Action {
         }
     }
 
-    /// The same, on these tasks.
+    /// The same action on these tasks.
     #[must_use]
     pub fn on(mut self, target: impl Into<String>) -> Self {
         self.target = cut(target.into());
         self
     }
 
-    /// The same, with the number of tasks.
+    /// The same action with the number of tasks.
     #[must_use]
     pub fn counted(mut self, count: u64) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// The same, with this end.
+    /// The same action with this end.
     #[must_use]
     pub fn ended(mut self, end: ActionEnd, detail: impl Into<String>) -> Self {
         self.end = end;
@@ -118,7 +119,7 @@ impl Action {
     }
 }
 
-/// The text in one line of at most [`MAX_ACTION_TEXT`] bytes.
+/// The text as one line of at most [`MAX_ACTION_TEXT`] bytes.
 fn cut(mut text: String) -> String {
     if text.contains(char::is_control) {
         text = text.replace(char::is_control, " ");
@@ -136,11 +137,11 @@ fn cut(mut text: String) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LoggedAction {
-    /// Its number: each later one has a larger one.
+    /// Its number: later actions have larger ones.
     pub number: u64,
-    /// When it was logged, on the store's clock.
+    /// The time when it was logged, by the store's clock.
     pub at: Timestamp,
-    /// What was done. Its fields stand beside the others in JSON.
+    /// The action. In JSON its fields are flattened into this object.
     #[serde(flatten)]
     pub action: Action,
 }
@@ -153,7 +154,7 @@ impl LoggedAction {
     }
 }
 
-/// The stored form, without number and time.
+/// The stored format, without number and time.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     v: u32,
@@ -171,7 +172,7 @@ struct Stored {
     detail: String,
 }
 
-/// The stored form of an action, as every store of this project writes it.
+/// The stored format of an action, used by every store of this project.
 #[must_use]
 pub fn encode_action(action: &Action) -> String {
     let action = action.clone();
@@ -186,12 +187,12 @@ pub fn encode_action(action: &Action) -> String {
         end: action.end,
         detail: action.detail,
     };
-    // Text and numbers always have a JSON form.
+    // Text and numbers can always be written as JSON.
     serde_json::to_string(&stored).unwrap_or_default()
 }
 
-/// The action that [`encode_action`] wrote. One that is unreadable is shown as such: an entry of
-/// the log is never left out. Of a newer version the fields of this one are read.
+/// The action written by [`encode_action`]. An unreadable one is shown as such, as an entry of the
+/// log is never left out. In a newer version, only the fields known to this one are read.
 #[must_use]
 pub fn decode_action(stored: &[u8]) -> Action {
     let read: Result<Stored, _> = serde_json::from_slice(stored);

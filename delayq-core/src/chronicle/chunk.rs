@@ -1,13 +1,13 @@
-//! The stored form of figures: chunks of minutes and hours, in a ring of slots a type.
+//! The stored format of figures: chunks of minutes and hours, in a ring of slots for each type.
 //!
 //! A chunk holds the 60 minutes of an hour, or the 24 hours of a day. Its slot is its number modulo
-//! the number of slots, so a later chunk takes the place of the oldest and nothing has to be
-//! forgotten. A chunk never gets longer than its share of 100 KiB: one that would gives up its
-//! rarest buckets of lateness.
+//! the number of slots, so a new chunk overwrites the oldest and nothing has to be deleted. A chunk
+//! is never longer than its share of 100 KiB: to stay within it, a chunk merges its rarest lateness
+//! buckets.
 //!
-//! As bytes: the version, the number of the chunk, then for each minute or hour its offset in the
-//! chunk, six numbers, how many buckets of lateness there are, and of each its number and count.
-//! All numbers but the version are LEB128, seven bits a byte, the lowest first.
+//! The bytes are: the version, the number of the chunk, then for each minute or hour its offset in
+//! the chunk, six numbers, the number of lateness buckets, and the number and count of each. All
+//! numbers except the version are LEB128: seven bits per byte, lowest first.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::{Figures, Lateness, Spell, Step};
 use crate::time::Timestamp;
 
 const VERSION: u8 = 1;
-/// The largest count that is stored, in five bytes: it bounds what a chunk holds.
+/// The largest stored count, five bytes long: it limits the size of a chunk.
 const MOST: u64 = u32::MAX as u64;
-/// The largest sum of run times that is stored, in seven bytes: 17,000 years.
+/// The largest stored sum of run times, seven bytes long: 17,000 years.
 const MOST_RUN_MS: u64 = (1 << 49) - 1;
 
-/// What is to be added to one chunk.
+/// Figures to add to one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkChange {
     step: Step,
@@ -44,7 +44,7 @@ struct Chunk {
     spells: BTreeMap<u64, Figures>,
 }
 
-/// The changes that adding these minutes makes: to chunks of minutes, and of hours.
+/// The changes needed to add these minutes: to the chunks of minutes and of hours.
 #[must_use]
 pub fn changes(minutes: &[Spell]) -> Vec<ChunkChange> {
     let mut chunks: BTreeMap<(Step, i64), Chunk> = BTreeMap::new();
@@ -66,8 +66,8 @@ pub fn changes(minutes: &[Spell]) -> Vec<ChunkChange> {
     chunks.into_iter().map(change).collect()
 }
 
-/// The bytes of a slot after a change, given those before; `None` if it stays as it is: what it
-/// holds is newer than the change, or of a newer release. A damaged chunk is replaced.
+/// The bytes of a slot after a change, from those before. `None` if the slot stays as it is: its
+/// content is newer than the change, or from a newer release. A damaged chunk is replaced.
 #[must_use]
 pub fn merge(slot: Option<&[u8]>, change: &ChunkChange) -> Option<Vec<u8>> {
     let stored = slot.unwrap_or_default();
@@ -90,7 +90,7 @@ pub fn merge(slot: Option<&[u8]>, change: &ChunkChange) -> Option<Vec<u8>> {
     Some(chunk.encode_within(change.step.most_bytes()))
 }
 
-/// The slots that may hold figures from `since` to `now`, those of the oldest first.
+/// The slots that may hold figures from `since` to `now`, oldest first.
 #[must_use]
 pub fn slots(step: Step, since: Timestamp, now: Timestamp) -> Vec<String> {
     let number = |time: Timestamp| time.as_millis().div_euclid(step.chunk_ms());
@@ -100,8 +100,8 @@ pub fn slots(step: Step, since: Timestamp, now: Timestamp) -> Vec<String> {
     (first..=last).map(name).collect()
 }
 
-/// What chunks hold from `since` to `now`, by time: `chunks` are the bytes of [`slots`]. Of a chunk
-/// that is unreadable nothing is shown, nor what is further back than the step reaches.
+/// The figures of these chunks from `since` to `now`, by time; `chunks` are the bytes of [`slots`].
+/// Unreadable chunks, and figures older than the step's reach, are left out.
 pub fn read_chunks<'a>(
     chunks: impl IntoIterator<Item = &'a [u8]>,
     step: Step,
@@ -131,7 +131,7 @@ pub fn read_chunks<'a>(
 }
 
 impl Chunk {
-    /// Its bytes, at most `most`: the rarest buckets of lateness are folded into others if need be.
+    /// Its bytes, at most `most`: if necessary, the rarest lateness buckets are merged into others.
     fn encode_within(mut self, most: usize) -> Vec<u8> {
         loop {
             let bytes = self.encode();
@@ -145,7 +145,7 @@ impl Chunk {
             let widest = self.spells.values_mut().max_by_key(|figures| used(figures));
             let is_folded = widest.is_some_and(|figures| figures.lateness.fold_rarest());
             if !is_folded {
-                // Numbers of the longest form in every minute still fit: `MOST` sees to it.
+                // Numbers of maximum length in every minute still fit, because of the limit `MOST`.
                 return bytes;
             }
         }
@@ -173,7 +173,7 @@ impl Chunk {
         bytes
     }
 
-    /// `None` for bytes that [`encode`](Self::encode) did not write.
+    /// `None` for bytes that were not written by [`encode`](Self::encode).
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, mut rest) = bytes.split_first()?;
         if *version != VERSION {
@@ -198,7 +198,7 @@ impl Chunk {
                 let bucket = usize::try_from(take(&mut rest)?).ok()?;
                 figures.lateness.add(bucket, take(&mut rest)?);
             }
-            // A chunk of minutes has the most.
+            // A chunk of minutes has the most offsets: 60.
             (offset < 60).then(|| chunk.spells.insert(offset, figures))?;
         }
         Some(chunk)
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The slots of one type, as a store has them.
+    /// The slots of one type in a store.
     #[derive(Default)]
     struct Slots(BTreeMap<String, Vec<u8>>);
 
@@ -309,7 +309,7 @@ mod tests {
         let day = 24 * 60 * MINUTE;
         assert_eq!(slots.read(Step::Minute, NOON + day - 1).len(), 1);
         assert_eq!(slots.read(Step::Minute, NOON + day), []);
-        // The chunk of the same slot, 25 hours later, and a straggler of the first one.
+        // The chunk that reuses the slot 25 hours later, then a late addition to the first one.
         slots.add(&[spell(NOON + 25 * 60 * MINUTE, 2)]);
         slots.add(&[spell(NOON, 5)]);
         let shown = slots.read(Step::Minute, NOON + 25 * 60 * MINUTE);

@@ -1,4 +1,4 @@
-//! What happened to the tasks of a type in a span of time.
+//! Figures about the tasks of a type in a span of time.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -8,16 +8,17 @@ use serde::Serialize;
 use super::Lateness;
 use crate::time::Timestamp;
 
-/// Slots of chunks of minutes: 24 hours and the present one.
+/// Number of slots for chunks of minutes: 24 hours and the present one.
 pub const MINUTE_SLOTS: i64 = 25;
-/// Slots of chunks of hours: 30 days and the present one.
+/// Number of slots for chunks of hours: 30 days and the present one.
 pub const HOUR_SLOTS: i64 = 31;
-/// Most bytes of a chunk of minutes: 42 a minute.
+/// Maximum size of a chunk of minutes in bytes: 42 per minute.
 pub const MINUTE_CHUNK_BYTES: usize = 2_560;
-/// Most bytes of a chunk of hours: 48 an hour.
+/// Maximum size of a chunk of hours in bytes: 48 per hour.
 pub const HOUR_CHUNK_BYTES: usize = 1_152;
 
-/// Counts of one type in one span, by those who ran its tasks. As JSON spans are milliseconds.
+/// Counts for one type in one span, by the instances that ran its tasks. In JSON, durations are in
+/// milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Figures {
@@ -25,26 +26,26 @@ pub struct Figures {
     pub started: u64,
     /// Tasks that were done.
     pub done: u64,
-    /// Attempts that failed, those whose task went to dead included.
+    /// Attempts that failed, including those whose task went to dead.
     pub failed: u64,
     /// Tasks that went to dead.
     pub dead: u64,
-    /// The sum of the run times of attempts that ended, milliseconds.
+    /// The sum of the run times of ended attempts, in milliseconds.
     pub run_ms: u64,
-    /// The longest of them, milliseconds.
+    /// The longest run time, in milliseconds.
     pub longest_run_ms: u64,
-    /// How late attempts started.
+    /// The lateness of the attempts' starts.
     pub lateness: Lateness,
 }
 
 impl Figures {
-    /// Whether nothing was counted.
+    /// True if nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// An attempt ended after `run_time`.
+    /// Counts the run time of an attempt that ended.
     pub fn ran(&mut self, run_time: Duration) {
         let ms = u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX);
         self.run_ms = self.run_ms.saturating_add(ms);
@@ -71,7 +72,7 @@ impl AddAssign<&Self> for Figures {
     }
 }
 
-/// How long the spans are that figures are asked for.
+/// The length of the spans of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -91,7 +92,7 @@ impl Step {
         }
     }
 
-    /// How far back a store keeps them.
+    /// How far back a store keeps the figures.
     #[must_use]
     pub fn reach(self) -> Duration {
         match self {
@@ -100,7 +101,7 @@ impl Step {
         }
     }
 
-    /// The beginning of the span that holds `time`.
+    /// The beginning of the span that contains `time`.
     #[must_use]
     pub fn begin(self, time: Timestamp) -> Timestamp {
         let length = i64::try_from(self.length().as_millis()).unwrap_or(i64::MAX);
@@ -108,7 +109,7 @@ impl Step {
         Timestamp::from_millis(ms - ms.rem_euclid(length))
     }
 
-    /// Milliseconds of a chunk.
+    /// The length of a chunk in milliseconds.
     pub(super) fn chunk_ms(self) -> i64 {
         match self {
             Self::Minute => 3_600_000,
@@ -116,7 +117,7 @@ impl Step {
         }
     }
 
-    /// Slots of its chunks.
+    /// The number of slots for its chunks.
     pub(super) fn slots(self) -> i64 {
         match self {
             Self::Minute => MINUTE_SLOTS,
@@ -124,7 +125,7 @@ impl Step {
         }
     }
 
-    /// Most bytes of a chunk.
+    /// The maximum size of a chunk in bytes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Self::Minute => MINUTE_CHUNK_BYTES,
@@ -132,7 +133,7 @@ impl Step {
         }
     }
 
-    /// What the names of its slots begin with.
+    /// The first letter of its slots' names.
     pub(super) fn letter(self) -> char {
         match self {
             Self::Minute => 'm',
@@ -141,16 +142,16 @@ impl Step {
     }
 }
 
-/// Figures of one minute or hour. Its fields stand beside each other in JSON.
+/// Figures of one minute or hour. In JSON the figures' fields are flattened into this object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(
     clippy::exhaustive_structs,
     reason = "a time and what belongs to it, nothing else"
 )]
 pub struct Spell {
-    /// When it begins.
+    /// The beginning of the span.
     pub at: Timestamp,
-    /// What happened in it.
+    /// The figures of the span.
     #[serde(flatten)]
     pub figures: Figures,
 }

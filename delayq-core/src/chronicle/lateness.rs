@@ -1,14 +1,14 @@
-//! How late tasks started, in buckets.
+//! Lateness of starts, in buckets.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Buckets of a [`Lateness`]: below 1 ms, 22 that double up to 70 minutes, and above.
+/// Number of buckets of a [`Lateness`]: below 1 ms, 22 that double up to 70 minutes, and above.
 pub const LATENESS_BUCKETS: usize = 24;
 
-/// How many tasks started how late: bucket 0 counts those less than 1 ms late, bucket n those from
+/// Counts of starts by lateness: bucket 0 counts those less than 1 ms late, bucket n those from
 /// 2^(n-1) up to 2^n ms late, the last one all above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -24,7 +24,7 @@ impl Lateness {
         self.add(bucket, 1);
     }
 
-    /// Counts `count` starts in a bucket; one that is too high is the last.
+    /// Adds `count` starts to a bucket; an index that is too high means the last bucket.
     pub fn add(&mut self, bucket: usize, count: u64) {
         let bucket = bucket.min(LATENESS_BUCKETS - 1);
         if let Some(counted) = self.counts.get_mut(bucket) {
@@ -32,20 +32,20 @@ impl Lateness {
         }
     }
 
-    /// The counts, bucket after bucket.
+    /// The counts of all buckets, in order.
     #[must_use]
     pub fn counts(&self) -> &[u64; LATENESS_BUCKETS] {
         &self.counts
     }
 
-    /// The end of a bucket: what it counts was less late than that. `None` of the last one.
+    /// The upper end of a bucket, exclusive. `None` for the last one.
     #[must_use]
     pub fn end(bucket: usize) -> Option<Duration> {
         let ms = (bucket < LATENESS_BUCKETS - 1).then(|| 1_u64 << bucket);
         ms.map(Duration::from_millis)
     }
 
-    /// How many starts it counts.
+    /// The number of starts counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts
@@ -53,8 +53,9 @@ impl Lateness {
             .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The lateness that a share `q` (0 to 1) of the starts stayed below: the end of the bucket, so
-    /// up to twice the real one. Of the last bucket its beginning. `None` without any start.
+    /// The lateness that a share `q` (0 to 1) of the starts stayed below. This is the end of the
+    /// bucket, so up to twice the real value; for the last bucket its beginning. `None` without
+    /// starts.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let count = self.count();
@@ -76,8 +77,8 @@ impl Lateness {
         Some(Self::end(bucket).unwrap_or(Duration::from_millis(1 << (LATENESS_BUCKETS - 2))))
     }
 
-    /// Folds the bucket with the fewest starts into the next higher one that has some, or the next
-    /// lower one. Whether there were two to fold.
+    /// Merges the bucket with the fewest starts into the next higher one in use, or the next lower
+    /// one. Returns true if there were two to merge.
     pub(super) fn fold_rarest(&mut self) -> bool {
         let mut used = self.counts.iter().copied().enumerate();
         let rarest = used

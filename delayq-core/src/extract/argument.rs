@@ -1,7 +1,7 @@
-//! What the arguments of a worker function have to be, in words for those who write one.
+//! Requirements on the arguments of a worker function, with error messages for authors of workers.
 //!
-//! `#[task_worker]` sees names only. These traits are where the compiler tells it whether a name
-//! meant what it seemed to mean.
+//! `#[task_worker]` sees only names. With these traits the compiler checks that a name refers to
+//! the expected type.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::{Component, Json};
 use crate::registry::{Components, MissingComponent};
 use crate::worker::TaskError;
 
-/// An argument that is called `Json<T>`.
+/// An argument of a type named `Json<T>`.
 #[diagnostic::on_unimplemented(
     message = "this is another `Json`: write `delayq_plugin::Json`",
     label = "`{Self}` is not the `Json` of delayq_plugin",
@@ -17,7 +17,7 @@ use crate::worker::TaskError;
             TaskJson;`"
 )]
 pub trait JsonArgument<T>: Sized {
-    /// The message, read, as the argument.
+    /// Converts the parsed message into the argument.
     fn from_json(message: Json<T>) -> Self;
 }
 
@@ -27,7 +27,7 @@ impl<T> JsonArgument<T> for Json<T> {
     }
 }
 
-/// An argument `J<T>` of a name that the macro does not know: `Json`, imported as `J`?
+/// An argument `J<T>` with a name that the macro does not know, such as `Json` imported as `J`.
 #[diagnostic::on_unimplemented(
     message = "a worker function cannot take `{Self}`",
     label = "this is not the `Json` of delayq_plugin",
@@ -35,7 +35,7 @@ impl<T> JsonArgument<T> for Json<T> {
             not be imported by another name"
 )]
 pub trait RenamedArgument<'a>: Sized {
-    /// The message, read; an error may quote its values if `quoting`.
+    /// Parses the message. With `quoting`, an error may quote its values.
     ///
     /// # Errors
     /// As [`Json::from_message`].
@@ -52,7 +52,7 @@ impl<'a, T: Deserialize<'a>> RenamedArgument<'a> for Json<T> {
     }
 }
 
-/// An argument that is called `Component<T>`.
+/// An argument of a type named `Component<T>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be shared by the threads that run workers",
     label = "this has to be the `Component<T>` of delayq_plugin, of a `T` that is `Send + Sync`",
@@ -63,11 +63,11 @@ pub trait ComponentArgument: Sized {
     /// The component that the application added.
     ///
     /// # Errors
-    /// [`MissingComponent`], naming the type, when it added none.
+    /// [`MissingComponent`], naming the type, if it added none.
     fn find(components: &Components) -> Result<Self, MissingComponent>;
 }
 
-// Without this the compiler says what lacks `Send` and not what to write.
+// Otherwise the compiler only says what lacks `Send`, and not what to write.
 #[diagnostic::do_not_recommend]
 impl<T: ?Sized + Send + Sync + 'static> ComponentArgument for Component<T> {
     fn find(components: &Components) -> Result<Self, MissingComponent> {

@@ -1,12 +1,12 @@
-//! Errors of a JSON message in words that quote none of its values.
+//! Errors of a JSON message, without its values.
 
 use serde_json::error::Category;
 
-/// Forms of serde's errors that may be shown up to the name that follows, which is the type's own.
+/// Forms of serde's errors that may be shown up to and including the name that follows, as that is
+/// a name of the type.
 const NAMED: [&str; 2] = ["missing field `", "duplicate field `"];
 
-/// Forms of serde's errors that quote a value of the message between themselves and what was
-/// expected.
+/// Forms of serde's errors that quote a value of the message before the expected type.
 const VALUED: [&str; 5] = [
     "invalid type: ",
     "invalid value: ",
@@ -15,21 +15,21 @@ const VALUED: [&str; 5] = [
     "unknown field ",
 ];
 
-/// The error without what it quotes: its kind, what the type expects, line and column. The last
-/// error of a task is stored and logged, and a message may hold what must not be in either.
+/// The error without quoted values: its kind, the expected type, line and column. The last error of
+/// a task is stored and logged, and a message may hold values that must appear in neither.
 pub(super) fn redacted(error: &serde_json::Error) -> String {
     if error.classify() != Category::Data {
         return error.to_string();
     }
     let place = match error.line() {
-        // An error of the type itself knows no place.
+        // An error raised by the type itself has no position.
         0 => String::new(),
         line => format!(" at line {line} column {}", error.column()),
     };
     let text = error.to_string();
     let text = text.strip_suffix(&place).unwrap_or(&text);
     let kind = if let Some(kind) = VALUED.iter().find(|kind| text.starts_with(**kind)) {
-        // What was expected comes last, behind whatever the message says.
+        // The expected type comes last, after all text from the message.
         let expected = text.rfind(", expected ").and_then(|at| text.get(at..));
         let expected = expected.filter(|_| !text.contains(", there are no "));
         let found = text.strip_prefix(kind).and_then(found_kind);
@@ -44,7 +44,7 @@ pub(super) fn redacted(error: &serde_json::Error) -> String {
     format!("{kind}{place}")
 }
 
-/// Serde's words for the kinds of values.
+/// serde's words for the kinds of values.
 const KINDS: [&str; 9] = [
     "string",
     "integer",
@@ -57,12 +57,12 @@ const KINDS: [&str; 9] = [
     "unit value",
 ];
 
-/// The kind of value that was found, without the value.
+/// The kind of the value found, without the value.
 fn found_kind(found: &str) -> Option<&'static str> {
     KINDS.into_iter().find(|kind| found.starts_with(kind))
 }
 
-/// Whether `text` is `form`, one word and a closing quote.
+/// True if `text` is `form`, one word and a closing quote.
 fn is_named(text: &str, form: &str) -> bool {
     let name = text
         .strip_prefix(form)

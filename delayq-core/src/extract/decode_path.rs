@@ -1,15 +1,15 @@
-//! Place of the value that a type refused, in words that quote no value of the message.
+//! Path of the value that a type refused, without values of the message.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-/// The place in `message` that a `T` refused, such as `lines[3].price`; `None` when that is the
-/// message as a whole, or is not known. The keys of a map are values of the message: without
-/// `quoting` they are `*`.
+/// The path in `message` of the value that `T` refused, such as `lines[3].price`; `None` if that is
+/// the whole message, or if the path is not known. Keys of a map count as values of the message:
+/// without `quoting` they are shown as `*`.
 ///
-/// `error` is that of the message itself. A type that borrows refuses the copy read here for
-/// another reason: then the place is not known.
+/// `error` is the error of parsing the message itself. A type that borrows refuses the copy parsed
+/// here for another reason; then the path is not known.
 pub(super) fn path<'a, T: Deserialize<'a>>(
     message: &[u8],
     error: &serde_json::Error,
@@ -48,8 +48,8 @@ pub(super) fn path<'a, T: Deserialize<'a>>(
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether `key` is a name of the type's own: renamed, the value below it is no longer refused for
-/// the same reason. The value below a key of a map is, whatever the key.
+/// True if `key` is a field of the type itself. If a field is renamed, the value below it is no
+/// longer refused for the same reason; below a key of a map it still is, whatever the key.
 fn is_field<'a, T: Deserialize<'a>>(whole: &Value, parent: &str, key: &str, said: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let first = key.chars().next().filter(|c| !c.is_ascii_digit());

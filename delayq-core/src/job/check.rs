@@ -1,4 +1,4 @@
-//! Checks of a job: what is refused before it reaches a store.
+//! Checks of a job before it is sent to a store.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::task::Headers;
 use crate::time::Timestamp;
 
-/// Refuses an option that goes by the id where every job has another one.
+/// Refuses an option that depends on the id, if the id is generated and so differs in every job.
 pub(super) fn refuse_generated_id(option: &'static str, is_generated: bool) -> Result<()> {
     let reason = "it goes by the id, and this one is generated: write .id(..)";
     (!is_generated)
@@ -33,7 +33,7 @@ pub(super) fn check_max_wait(max_wait: Duration, when: When, limits: &Limits) ->
     }
 }
 
-/// Checks a message that replaces another one.
+/// Checks the size of a message that replaces another one.
 ///
 /// # Errors
 /// [`Error::LimitExceeded`].
@@ -60,7 +60,7 @@ fn check_size(what: &'static str, actual: usize, limit: usize) -> Result<()> {
 /// The version of a message with these headers; 1 without the header.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] when the header is no number of 1 or more.
+/// [`Error::InvalidInput`] if the header is not a number of at least 1.
 pub fn version_of(headers: &Headers) -> Result<u32> {
     let Some(text) = headers.get(VERSION_HEADER) else {
         return Ok(1);

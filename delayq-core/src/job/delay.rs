@@ -1,4 +1,4 @@
-//! Delays: as people write them, and within their limits.
+//! Delays: their text form and their limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Limits, When};
 use crate::error::{Error, Result};
 use crate::time::{MAX_DELAY, Timestamp};
 
-/// Checks that `when` is within the delay limit, counted from `now`, and not in another unit.
+/// Checks that `when` is within the delay limit, counted from `now`, and in the right unit.
 ///
 /// # Errors
 /// [`Error::InvalidInput`], naming `what`.
@@ -32,10 +32,11 @@ pub fn check_delay(what: &'static str, when: When, limits: &Limits, now: Timesta
     Err(Error::invalid(what, reason))
 }
 
-/// 2001-01-01. As seconds, every present time is before it if it is taken for milliseconds.
+/// 2001-01-01. A present time in seconds is before this if read as milliseconds.
 const YEAR_2001: Timestamp = Timestamp::literal(978_307_200_000);
 
-/// Refuses a time that was given in seconds. A clock that is before 2001 itself is that of a test.
+/// Refuses a time that was probably given in seconds. A `now` before 2001 is a test's clock, which
+/// is not checked.
 pub(super) fn check_unit(what: &'static str, time: Timestamp, now: Timestamp) -> Result<()> {
     if time >= YEAR_2001 || now < YEAR_2001 {
         return Ok(());
@@ -44,7 +45,7 @@ pub(super) fn check_unit(what: &'static str, time: Timestamp, now: Timestamp) ->
     Err(Error::invalid(what, reason))
 }
 
-/// A span as people say it, for errors.
+/// A span in readable form, for errors.
 struct Span(Duration);
 
 impl fmt::Display for Span {
@@ -58,18 +59,18 @@ impl fmt::Display for Span {
     }
 }
 
-/// What [`DelayQueueJob::after`](super::DelayQueueJob::after) takes: a [`Duration`], or text such
+/// A delay for [`DelayQueueJob::after`](super::DelayQueueJob::after): a [`Duration`], or text such
 /// as `"30m"`, `"1h 30m"`, `"7 days"` or `"PT30M"`. A day has 24 hours; months and years are
-/// refused, as they have no length of their own.
+/// refused, as their length varies.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no delay: its unit is missing",
     label = "write \"30s\", \"30m\" or `Duration::from_secs(30)`"
 )]
 pub trait IntoDelay {
-    /// The delay.
+    /// Converts to the delay.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for text that is no delay.
+    /// [`Error::InvalidInput`] for text that is not a delay.
     fn into_delay(self) -> Result<Duration>;
 }
 

@@ -1,11 +1,11 @@
-//! Headers that a job got at its first send, for its clones, too.
+//! Headers that a job got at its first send, shared with its clones.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::task::Headers;
 
-/// Shared by a job and its clones, so that each send of one of them is the same request. A job that
-/// is never cloned and gets none allocates nothing.
+/// Shared by a job and its clones, so that each send of one of them is the same request. Allocates
+/// nothing for a job that is never cloned and gets no such headers.
 #[derive(Debug, Default)]
 pub(super) struct FirstSend(OnceLock<Arc<OnceLock<Headers>>>);
 
@@ -25,7 +25,7 @@ impl Clone for FirstSend {
     }
 }
 
-/// What a job is sent with is no part of what it says.
+/// These headers do not count for the equality of jobs.
 impl PartialEq for FirstSend {
     fn eq(&self, _: &Self) -> bool {
         true

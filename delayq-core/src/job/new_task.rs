@@ -16,13 +16,13 @@ pub struct NewTask {
     pub task_type: TaskType,
     /// Its id, unique within the type.
     pub id: TaskId,
-    /// When it is due.
+    /// Its due time.
     pub when: When,
-    /// When it expires.
+    /// Its expiry time.
     pub expiry: Option<Expiry>,
-    /// What to do if the id is taken.
+    /// The rule if the id is taken.
     pub on_conflict: OnConflict,
-    /// Whether it runs after the task with its id, if that runs at the time of the submit.
+    /// True if it is to run after the task with its id, should that be running at the submit.
     pub again_if_running: bool,
     /// The message.
     pub message: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct NewTask {
 }
 
 impl fmt::Debug for NewTask {
-    /// The length of the message and the names of the headers only.
+    /// Shows only the length of the message and the names of the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewTask")
             .field("task_type", &self.task_type)

@@ -1,4 +1,4 @@
-//! Windows: one task of an id in each.
+//! Windows of a throttle, with one task of an id in each.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::name::MAX_TASK_ID_BYTES;
 use crate::time::{Timestamp, duration_ms};
 
-/// Length of the windows of a throttled job. They begin with the epoch.
+/// Length of the windows of a throttled job, which are counted from the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Throttle(pub(super) Duration);
 
 impl Throttle {
-    /// Refuses options that a throttle decides itself.
+    /// Refuses options that a throttle sets itself.
     pub(super) fn check(self, when: When, on_conflict: OnConflict) -> Result<()> {
         let reason = if self.0.is_zero() {
             "the window is 0: write such as 1m"
@@ -26,14 +26,14 @@ impl Throttle {
         Err(Error::invalid("throttle", reason))
     }
 
-    /// The end of the window that `now` falls into.
+    /// The end of the window that contains `now`.
     pub(super) fn end(self, now: Timestamp) -> Timestamp {
         let window = duration_ms(self.0).max(1);
         let begin = now.as_millis() / window * window;
         Timestamp::from_millis(begin).plus(self.0)
     }
 
-    /// The id of the task of `id` in the window that ends at `end`.
+    /// The task id for `id` in the window that ends at `end`.
     pub(super) fn task_id(id: &str, end: Timestamp) -> Result<String> {
         let task_id = format!("{id}@{end}");
         if task_id.len() <= MAX_TASK_ID_BYTES {

@@ -1,27 +1,27 @@
-//! Times as people write them.
+//! Times in text form.
 
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::time::Timestamp;
 
-/// What [`DelayQueueJob::at`](super::DelayQueueJob::at) takes: a [`Timestamp`], a [`SystemTime`], a
+/// A time for [`DelayQueueJob::at`](super::DelayQueueJob::at): a [`Timestamp`], a [`SystemTime`], a
 /// [`jiff::Timestamp`] or [`jiff::Zoned`], or text such as `"2026-12-24T18:00[Europe/Berlin]"`,
 /// `"2026-12-24T18:00+01:00"` or `"2026-12-24T17:00Z"`.
 ///
-/// A wall-clock time in a zone becomes a point in time when the job is made: rules of the zone that
-/// change later move it no more. One that the clocks skip (a gap) is as much later as they are put
-/// forward: 02:30 becomes 03:30. One that they show twice (an overlap) is the first. Parts of a
-/// millisecond are rounded up.
+/// A local time in a zone becomes a point in time when the job is built: later changes of the
+/// zone's rules do not move it. A time that the clocks skip (a gap) is moved by as much as the
+/// clocks are put forward: 02:30 becomes 03:30. For a time that the clocks show twice (an overlap)
+/// the first one counts. Fractions of a millisecond are rounded up.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no time",
     label = "write `Timestamp::from_millis(..)`, milliseconds since 1970, or \"2026-12-24T17:00Z\""
 )]
 pub trait IntoTime {
-    /// The time.
+    /// Converts to the time.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for text that is no time, or has neither zone nor offset.
+    /// [`Error::InvalidInput`] for text that is not a time, or that has neither zone nor offset.
     fn into_time(self) -> Result<Timestamp>;
 }
 
@@ -73,7 +73,7 @@ impl IntoTime for &str {
     }
 }
 
-/// What a text lacks to be a time.
+/// The missing part that keeps a text from being a time.
 fn why_no_time(text: &str) -> &'static str {
     let zone = text
         .split_once('[')

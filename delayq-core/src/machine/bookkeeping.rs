@@ -1,4 +1,4 @@
-//! Bookkeeping of a task: what its operations decide by and change.
+//! Bookkeeping of a task: the values that its operations read and change.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::time::{Reading, Timestamp, duration_ms};
 
 use super::due_at;
 
-/// The lock of a task that was settled last, by which a repeated settlement is recognised.
+/// The last settled lock of a task, by which a repeated settlement is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Its fence, 0 for none.
     pub fence: u64,
-    /// The kind of its end; `None` if that is not known: an earlier release has settled it.
+    /// The kind of its end; `None` if not known, because an earlier release settled it.
     pub by: Option<EndKind>,
 }
 
@@ -33,45 +33,45 @@ impl Settled {
 
 /// The bookkeeping of a task that has not ended.
 ///
-/// Every method returns the bookkeeping after one step. None checks whether the step is allowed:
-/// that is decided before, from the state.
+/// Every method returns the bookkeeping after one step. No method checks that the step is allowed:
+/// the caller decides that before, from the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bookkeeping {
     /// Scheduled, running or dead.
     pub state: TaskState,
     /// By state: when it is due, when its lock expires, when it died.
     pub at: Timestamp,
-    /// The due time that the last submit, reschedule or requeue gave; a retry does not move it.
+    /// The due time set by the last submit, reschedule or requeue; a retry does not change it.
     pub asked_due: Timestamp,
     /// The delay of the submit in milliseconds; `None` for an absolute time, and after a reschedule
     /// or requeue.
     pub delay_ms: Option<i64>,
-    /// The fence of the lock while it runs, else 0.
+    /// The fence of the lock while it runs, or else 0.
     pub fence: u64,
-    /// The lock settled last.
+    /// The last settled lock.
     pub settled: Settled,
-    /// Whether a cancel was requested; only while it runs.
+    /// True if a cancel was requested; only while it runs.
     pub cancel_requested: bool,
     /// Attempts that ended in an error.
     pub failures: u32,
     /// Attempts whose lock expired.
     pub lock_expiries: u32,
-    /// Times it was given back without burning an attempt.
+    /// Times it was given back without using up an attempt.
     pub releases: u32,
     /// Times an operator took it out of dead.
     pub requeues: u32,
 }
 
-/// What remains of a task that has ended.
+/// The record of a task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Done, cancelled or expired.
     pub state: TaskState,
-    /// When it ended.
+    /// The time of its end.
     pub at: Timestamp,
-    /// Attempts made; the last one included if it was running.
+    /// Attempts made, including the last one if the task was running.
     pub attempt: u32,
-    /// The lock settled last.
+    /// The last settled lock.
     pub settled: Settled,
 }
 
@@ -98,8 +98,8 @@ impl Bookkeeping {
         }
     }
 
-    /// The same, not later than `max_wait` after `first`, when the first of the tasks was submitted
-    /// that it takes the place of.
+    /// The same, but not due later than `max_wait` after `first`, the submit time of the first task
+    /// that this one replaces.
     #[must_use]
     pub fn debounced(self, first: Timestamp, max_wait: Duration, now: Timestamp) -> Self {
         let due_at = self.at.min(first.plus(max_wait)).max(now).max(first);
@@ -111,8 +111,8 @@ impl Bookkeeping {
         }
     }
 
-    /// Due now if it was due before, as the task that it follows has come to its end, of which
-    /// `settled` was the lock settled last.
+    /// The same at the moment when the preceding task ends: due now if it was due before. `settled`
+    /// is the last settled lock of the preceding task.
     #[must_use]
     pub fn following(self, settled: Settled, now: Timestamp) -> Self {
         Self {
@@ -122,27 +122,27 @@ impl Bookkeeping {
         }
     }
 
-    /// Whether it waits for its first attempt since the submit or the last requeue.
+    /// True if it waits for its first attempt since the submit or the last requeue.
     #[must_use]
     pub fn is_untried(&self) -> bool {
         let tries = [self.failures, self.lock_expiries, self.releases];
         self.state == TaskState::Scheduled && tries == [0; 3]
     }
 
-    /// The current attempt while it runs, else the number of attempts made.
+    /// The current attempt while it runs, or else the number of attempts made.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         let made = self.failures.saturating_add(self.lock_expiries);
         made.saturating_add(u32::from(self.state == TaskState::Running))
     }
 
-    /// Whether the lock with this fence holds it.
+    /// True if the lock with this fence holds the task.
     #[must_use]
     pub fn is_held_by(&self, fence: u64) -> bool {
         self.state == TaskState::Running && self.fence == fence
     }
 
-    /// The counts with their texts.
+    /// The history, with these texts.
     #[must_use]
     pub fn history(&self, last_error: Option<String>, succeeded: Vec<String>) -> AttemptHistory {
         AttemptHistory {
@@ -166,7 +166,7 @@ impl Bookkeeping {
         }
     }
 
-    /// Scheduled for `due_at` without a lock; the time asked for stays.
+    /// Scheduled for `due_at` without a lock; the requested due time does not change.
     #[must_use]
     pub fn put_back(self, due_at: Timestamp) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Bookkeeping {
         }
     }
 
-    /// Moved to `due_at` by somebody's order: from now on that is the time asked for.
+    /// Moved to `due_at` by a request, so that this becomes the requested due time.
     #[must_use]
     pub fn rescheduled(self, due_at: Timestamp) -> Self {
         Self {
@@ -188,7 +188,7 @@ impl Bookkeeping {
         }
     }
 
-    /// Taken out of dead: its attempts are counted anew.
+    /// Taken out of dead, with its attempts reset.
     #[must_use]
     pub fn requeued(self, due_at: Timestamp) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl Bookkeeping {
         }
     }
 
-    /// Parked; a cancel request has had its answer.
+    /// Dead. A cancel request is answered with that.
     #[must_use]
     pub fn died(self, now: Timestamp) -> Self {
         Self {
@@ -234,7 +234,7 @@ impl Bookkeeping {
         }
     }
 
-    /// What remains when it ends in `state`.
+    /// The record after it ends in `state`.
     #[must_use]
     pub fn ended(self, state: TaskState, now: Timestamp) -> Ended {
         Ended {

@@ -1,4 +1,4 @@
-//! Claim: how many tasks may start, and what becomes of an expired lock.
+//! Claim: the number of tasks that may start, and the handling of expired locks.
 
 use crate::fleet::FleetLimits;
 use crate::state::TaskState;
@@ -7,12 +7,12 @@ use crate::time::{Reading, Timestamp};
 
 use super::{Bookkeeping, Ended, RateLimiter, next_fence};
 
-/// How many tasks a claim may take.
+/// The number of tasks that a claim may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
     /// The state of the fleet rate, if there is one.
     pub rate: Option<RateLimiter>,
-    /// Most tasks in all.
+    /// Maximum number of tasks in all.
     pub limit: usize,
     /// Free slots of the fleet concurrency.
     slots: usize,
@@ -20,8 +20,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The quota of `request` in a bucket whose rate was left at `tat` and of which `running` tasks
-    /// run.
+    /// The quota of `request` in a bucket with the rate state `tat` and `running` running tasks.
     #[must_use]
     pub fn new(request: &ClaimRequest, tat: i64, reading: Reading, running: usize) -> Self {
         let fleet = request.fleet;
@@ -35,26 +34,26 @@ impl Quota {
         }
     }
 
-    /// Most due tasks after so many expired locks: a lock that is taken over keeps its slot.
+    /// Maximum number of due tasks after this many expired locks: a lock that is taken over keeps
+    /// its slot.
     #[must_use]
     pub fn due(&self, expired: usize) -> usize {
         self.limit.saturating_sub(expired).min(self.slots)
     }
 
-    /// Whether every slot of the fleet concurrency is taken when `running` tasks run.
+    /// True if every slot of the fleet concurrency is taken when `running` tasks run.
     #[must_use]
     pub fn is_full(&self, running: usize) -> bool {
         self.fleet.free_slots(running) == 0
     }
 
-    /// When the rate allows starts again, if it allows none now.
+    /// The time when the rate allows starts again, if it allows none now.
     #[must_use]
     pub fn again_at(&self) -> Option<Timestamp> {
         self.rate.and_then(|rate| rate.again_at())
     }
 
-    /// Counts so many starts; returns the [state of the rate](RateLimiter::tat) to keep, if there
-    /// is one.
+    /// Counts starts. Returns the new [state of the rate](RateLimiter::tat), if there is one.
     pub fn take(&mut self, starts: usize) -> Option<i64> {
         let rate = self.rate.as_mut()?;
         rate.take(starts);
@@ -62,11 +61,11 @@ impl Quota {
     }
 }
 
-/// Takes the expired lock of a running task away: one more lock expiry. It is due again at the time
-/// asked for, or this is its end.
+/// Takes the expired lock of a running task away and counts one lock expiry. The task is due again
+/// at its requested due time, or ends.
 ///
 /// # Errors
-/// The end: cancelled where that was requested, or dead of too many lock expiries.
+/// The end: cancelled if that was requested, or dead after too many lock expiries.
 pub fn lock_expired(
     task: &Bookkeeping,
     max_lock_expiries: u32,
@@ -88,33 +87,33 @@ pub fn lock_expired(
     Err(Claiming::Dead(due.died(now), EndCause::Poison, error))
 }
 
-/// What the record of a task says to a claim, besides its bookkeeping.
+/// The facts from a task's record that a claim needs besides its bookkeeping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// When the task stops being worth running.
+    /// The time when the task stops being worth running.
     pub expires_at: Option<Timestamp>,
-    /// Why it cannot run.
+    /// The reason why it cannot run.
     pub damage: Option<String>,
 }
 
-/// What a claim makes of a task.
+/// The result of a claim for one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claiming {
     /// It runs.
     Started {
-        /// Its bookkeeping now, with its lock.
+        /// Its new bookkeeping, with its lock.
         task: Bookkeeping,
-        /// When this attempt was due.
+        /// The due time of this attempt.
         due_at: Timestamp,
     },
     /// It has ended.
     Ended(Ended, EndCause),
-    /// It is dead, of this error.
+    /// It is dead, with this error.
     Dead(Bookkeeping, EndCause, String),
 }
 
-/// What the claim that is answered with `claimed` makes of a task that is due, or whose lock has
-/// expired. Fences go on from `high_water`; `None` when none is left.
+/// The result of a claim for a task that is due or whose lock has expired; `claimed` is the claim's
+/// answer. Fences continue from `high_water`; `None` if none is left.
 #[must_use]
 pub fn claim(
     task: &Bookkeeping,

@@ -1,9 +1,9 @@
-//! Stored form of a task's last errors.
+//! Stored format of a task's last errors.
 //!
-//! A line each, newest first: `<when, ms> <attempt> <releases until then> <text>`, then behind a
-//! unit separator `<fence> <when the next attempt is due, ms> <holder>`, of which each is a dash
-//! where there is none. The lines have no other control character. What an earlier release has
-//! written ends with the text.
+//! One line for each, newest first: `<when, ms> <attempt> <releases until then> <text>`, then after
+//! a unit separator `<fence> <when the next attempt is due, ms> <holder>`, each of them a dash if
+//! absent. The lines have no other control character. Lines written by an earlier release end after
+//! the text.
 
 use crate::state::TaskState;
 use crate::task::{
@@ -13,13 +13,13 @@ use crate::time::Timestamp;
 
 use super::Bookkeeping;
 
-/// Characters that hold [`MAX_PAST_ERRORS`] lines of any length.
+/// Number of characters that fits [`MAX_PAST_ERRORS`] lines of any length.
 pub const ERROR_LOG_CHARS: usize = 1_500;
 
-/// What stands between the text of a line and the attempt that it is about.
+/// Separates the text of a line from the facts about its attempt.
 const SEPARATOR: char = '\u{1f}';
 
-/// The beginning of an error as a log has it: in one line.
+/// The beginning of an error as written to a log: one line.
 #[must_use]
 pub fn one_line(error: &str) -> String {
     let end = error.floor_char_boundary(MAX_PAST_ERROR_BYTES);
@@ -28,7 +28,7 @@ pub fn one_line(error: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// What is noted of a lock that has expired.
+/// The text for a lock that has expired.
 #[must_use]
 pub fn expiry_text(holder: Option<&str>) -> String {
     holder.map_or_else(
@@ -42,9 +42,9 @@ pub fn expiry_text(holder: Option<&str>) -> String {
 pub struct ErrorLog {
     /// Newest first, at most [`MAX_PAST_ERRORS`].
     pub errors: Vec<PastError>,
-    /// How often the task had been given back when the newest was noted.
+    /// How often the task had been given back at the newest error.
     pub(super) releases: Option<u32>,
-    /// When the attempt after the newest error is due.
+    /// The due time of the attempt after the newest error.
     next: Option<Timestamp>,
 }
 
@@ -57,14 +57,14 @@ struct Line {
 }
 
 impl ErrorLog {
-    /// The line of `error`, by which an attempt of the task ended that was `before` and is `after`.
-    /// Behind it come the holder of the attempt, or a dash, and a line feed.
+    /// The line for `error`, which ended an attempt of the task; `before` and `after` are its
+    /// bookkeeping. The caller appends the holder of the attempt, or a dash, and a line feed.
     #[must_use]
     pub fn line(before: &Bookkeeping, after: &Bookkeeping, now: Timestamp, error: &str) -> String {
         let attempt = after.failures.saturating_add(after.lock_expiries);
         let next = match after.state {
             TaskState::Scheduled => after.at.as_millis().to_string(),
-            // Taken over: it could have been from the end of the lock on.
+            // Taken over: the next attempt could have started once the lock had expired.
             TaskState::Running => before.at.as_millis().to_string(),
             _ => "-".to_owned(),
         };
@@ -73,14 +73,15 @@ impl ErrorLog {
         format!("{now} {attempt} {releases} {text}{SEPARATOR}{fence} {next} ")
     }
 
-    /// `log` with `line` in front, and no more lines than are shown.
+    /// `log` with `line` in front, cut to the number of lines that are shown.
     #[must_use]
     pub fn noted(log: &str, line: &str) -> String {
         let older = log.split_inclusive('\n').take(MAX_PAST_ERRORS - 1);
         std::iter::once(line).chain(older).collect()
     }
 
-    /// Reads the log of a task that is asked for at `asked_due`; lines that are none are left out.
+    /// Reads the log of a task whose requested due time is `asked_due`; malformed lines are
+    /// skipped.
     #[must_use]
     pub fn read(log: &str, asked_due: Timestamp) -> Self {
         let mut read = Self::default();
@@ -96,8 +97,8 @@ impl ErrorLog {
         read
     }
 
-    /// When the attempt after the newest error was due, which started at `started_at`, when the
-    /// task had been given back `releases` times. `None` where that is not kept.
+    /// The due time of the attempt after the newest error. It started at `started_at`, after the
+    /// task had been given back `releases` times. `None` if that is not known.
     pub(super) fn due_of(
         &self,
         attempt: u32,
@@ -108,19 +109,19 @@ impl ErrorLog {
         let last = self.errors.first();
         let expected = match (last, self.next) {
             (Some(last), Some(_)) => (last.attempt.saturating_add(1), self.releases),
-            // A requeue counts from one again.
+            // A requeue restarts the count at one.
             _ => (1, Some(0)),
         };
         if (attempt, Some(releases)) != expected {
             return None;
         }
-        // Since the last error it was rescheduled or requeued.
+        // The task was rescheduled or requeued since the last error.
         let is_asked = last.is_none_or(|last| asked_due > last.at) && asked_due <= started_at;
         let due_at = is_asked.then_some(asked_due).or(self.next);
         due_at.filter(|due_at| *due_at <= started_at)
     }
 
-    /// Whether `text` begins with a line of a log.
+    /// True if `text` begins with a line of a log.
     #[must_use]
     pub fn begins(text: &str) -> bool {
         let line = text.split_once('\n').map(|(line, _)| line);
@@ -149,7 +150,7 @@ impl Line {
     }
 }
 
-/// Digits without a sign.
+/// Parses digits without a sign.
 fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| word.parse().ok())?
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(read.next, Some(Timestamp::MAX));
     }
 
-    /// A line: when, attempt, releases, then start and due time of the next attempt, ms.
+    /// A line: when, attempt, releases, then start and due time of the next attempt, in ms.
     fn line(at: i64, attempt: u32, releases: u32, rest: Option<(u64, Option<i64>)>) -> String {
         let next = |next: Option<i64>| next.map_or("-".to_owned(), |next| next.to_string());
         let rest = rest.map(|(start, due)| format!("\u{1f}{} {} abc", start * 1_000, next(due)));
@@ -239,10 +240,10 @@ mod tests {
         let second = line(40, 2, 0, Some((33, Some(90))));
         assert_eq!(due(10, &[first(), second.clone()]), [Some(10), Some(30)]);
         let cases = [
-            // Rescheduled to 25 and started at 33; rescheduled to 50, of which 33 knows nothing.
+            // Rescheduled to 25 and started at 33; then rescheduled to 50, after the start at 33.
             (25, second.clone(), Some(25)),
             (50, second, Some(30)),
-            // Given back in between; an attempt of an earlier release; one that none preceded.
+            // Given back in between; an attempt of an earlier release; no preceding attempt.
             (10, line(40, 2, 1, Some((33, None))), None),
             (10, line(40, 2, 0, None), None),
             (10, line(40, 3, 0, Some((33, None))), None),

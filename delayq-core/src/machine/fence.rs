@@ -5,12 +5,12 @@ use crate::time::Timestamp;
 /// The largest fence: the last number that Lua and JSON keep exact.
 pub const MAX_FENCE: u64 = (1 << 53) - 1;
 
-/// The largest fence that follows from a time alone: it leaves a trillion above it.
+/// The largest fence derived from a time alone: it leaves a trillion above it.
 const MAX_TIME_FENCE: u64 = MAX_FENCE - (1 << 40);
 
-/// The fence after `high_water`: above every earlier one, and not below the time in microseconds,
-/// so that a store that lost its last writes (fail-over, restored backup) still hands out larger
-/// ones. `None` when no fence is left, which only a damaged `high_water` can bring about.
+/// The fence after `high_water`: larger than every earlier one, and not below the time in
+/// microseconds, so that a store that lost its last writes (fail-over, restored backup) still
+/// issues larger ones. `None` if no fence is left, which only a damaged `high_water` can cause.
 #[must_use]
 pub fn next_fence(high_water: u64, now: Timestamp) -> Option<u64> {
     let time = u64::try_from(now.as_millis().saturating_mul(1_000)).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Explanation of a task: since when it runs, or what it waits for.
+//! Explanation of a task: since when it has been running, or what it waits for.
 
 use crate::fleet::FleetLimits;
 use crate::state::TaskState;
@@ -7,14 +7,14 @@ use crate::time::{Reading, Timestamp};
 
 use super::{ErrorLog, RateLimiter};
 
-/// The state of a type that lets its due tasks start, or holds them.
+/// The state of a type that lets its due tasks start or holds them back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gate {
-    /// The store's now.
+    /// The store's present time.
     pub reading: Reading,
-    /// The end of the pause, while paused; `MAX`: without an end.
+    /// The end of the pause while paused; `MAX`: no end.
     pub paused_until: Option<Timestamp>,
-    /// How many tasks run.
+    /// The number of running tasks.
     pub running: usize,
     /// A claim left due tasks behind because no slot was free.
     pub held_back: bool,
@@ -24,22 +24,22 @@ pub struct Gate {
     pub tat: i64,
 }
 
-/// What the store has of a task beside its [`TaskInfo`].
+/// The store's facts about a task besides its [`TaskInfo`].
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
-    /// The due time that the last submit, reschedule or requeue gave.
+    /// The due time set by the last submit, reschedule or requeue.
     pub asked_due: Timestamp,
     /// The fence of the lock; 0 for none.
     pub fence: u64,
-    /// The short form of the holder's identity, if it is known.
+    /// The short form of the holder's identity, if known.
     pub holder: Option<&'a str>,
     /// See [`ErrorLog`].
     pub errors: &'a str,
 }
 
 impl Gate {
-    /// Fills in what explains a task that has not ended: due time, start, holder, errors, what it
-    /// waits for.
+    /// Fills in the explanation of a task that has not ended: due time, start, holder, errors, and
+    /// what it waits for.
     pub fn explain(&self, info: &mut TaskInfo, stored: Stored<'_>) {
         let log = ErrorLog::read(stored.errors, stored.asked_due);
         info.due_at = (!info.state.is_ended()).then_some(stored.asked_due);
@@ -63,7 +63,7 @@ impl Gate {
         info.errors = log.errors;
     }
 
-    /// What holds the due tasks.
+    /// The reason why due tasks do not start.
     fn hold(&self) -> WaitsFor {
         let has_slot = !self.held_back && self.fleet.free_slots(self.running) > 0;
         if let Some(until) = self.paused_until {
@@ -86,7 +86,7 @@ impl Gate {
     }
 }
 
-/// Why a task is due later. `releases`: how often it had been given back at its newest error.
+/// The reason why a task is due later. `releases` is the number of releases at its newest error.
 fn due_time(info: &TaskInfo, asked_due: Timestamp, releases: Option<u32>) -> WaitsFor {
     let history = &info.history;
     let is_untried = history.next_attempt() == 1 && history.releases == 0;

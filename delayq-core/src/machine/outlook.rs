@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::time::{Reading, Timestamp};
 
-/// The state of a bucket at the end of a claim, from which follows when to call again.
+/// The state of a bucket at the end of a claim, from which the time of the next claim follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
     /// The store's clock.
     pub reading: Reading,
-    /// The time that due times are compared with: the store's now, held back by the guard.
+    /// The time that due times are compared with: the store's present time, limited by the guard.
     pub now: Timestamp,
     /// The first due time.
     pub due: Option<Timestamp>,
@@ -17,19 +17,19 @@ pub struct Outlook {
     pub lock: Option<Timestamp>,
     /// Every slot of the fleet's concurrency is taken.
     pub is_full: bool,
-    /// When the fleet's rate allows starts again, if it allows none now.
+    /// The time when the fleet's rate allows starts again, if it allows none now.
     pub again_at: Option<Timestamp>,
 }
 
 impl Outlook {
-    /// Whether due tasks wait for a slot: the operation that frees one has to wake the handlers.
+    /// True if due tasks wait for a slot: the operation that frees one has to wake the handlers.
     #[must_use]
     pub fn is_held_back(&self) -> bool {
         self.is_full && self.due.is_some_and(|due| due <= self.now)
     }
 
     /// [`Claimed::next_in`](crate::store::Claimed::next_in): never a time at which nothing could be
-    /// claimed anyway.
+    /// claimed.
     #[must_use]
     pub fn next_in(&self) -> Option<Duration> {
         let due = self.due.filter(|_| !self.is_held_back());
@@ -38,7 +38,8 @@ impl Outlook {
         Some(self.until(next))
     }
 
-    /// How long until `time`, to the part of a millisecond where the guard does not hold back.
+    /// The time until `time`, with fractions of a millisecond unless the guard limits the present
+    /// time.
     #[must_use]
     pub fn until(&self, time: Timestamp) -> Duration {
         let wait = time.since(self.now);
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(outlook.next_in(), Some(Duration::from_micros(1_300)));
         outlook.due = Some(at(10));
         assert_eq!(outlook.next_in(), Some(Duration::ZERO));
-        // Held back by the guard: the claimer's clock has no parts of a millisecond.
+        // Limited by the guard: the claimer's clock has no fractions of a millisecond.
         outlook.reading.now = at(11);
         outlook.due = Some(at(12));
         assert_eq!(outlook.next_in(), Some(Duration::from_millis(2)));

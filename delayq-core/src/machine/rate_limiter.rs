@@ -1,9 +1,9 @@
-//! Starts that a rate allows now: the generic cell rate algorithm.
+//! The number of starts that a rate allows now, by the generic cell rate algorithm.
 //!
-//! ITU-T Recommendation I.371, in the form of virtual scheduling. Beside the rate there is one
-//! number, the theoretical arrival time (`tat`) of the next start. A start moves it on by one
-//! interval, `per / starts`, from itself or from now, whichever is later. It conforms while the
-//! result is not more than `burst` intervals ahead of now. `lua/limit.lua` is the same for Redis.
+//! See ITU-T Recommendation I.371, virtual scheduling. Besides the rate there is one number, the
+//! theoretical arrival time (`tat`) of the next start. A start moves it on by one interval,
+//! `per / starts`, from `tat` or from now, whichever is later. A start conforms if the result is at
+//! most `burst` intervals ahead of now. `lua/limit.lua` is the same for Redis.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::fleet::Rate;
 use crate::store::MAX_BATCH;
 use crate::time::{Reading, Timestamp};
 
-/// A claim that found no start left is repeated when as many are there as the rate allows in this
-/// time (or half the burst, if that is less): else each instance would claim for every single
+/// If a claim finds no start left, it is repeated once there are as many as the rate allows in this
+/// time (or half the burst, if that is less). Otherwise each instance would claim for every single
 /// start.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// The starts of a type at one moment. Times are microseconds since the epoch.
+/// The allowed starts of a type at one moment. Times are microseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimiter {
     starts: i128,
@@ -27,10 +27,10 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// `tat` is what the last claim left, 0 at first. One that is further ahead than any claim
-    /// leaves it is of another rate, or the clock was set back: then the burst counts as used up
-    /// just now. The result has to be kept, or each claim would count so anew, and time would bring
-    /// no start nearer.
+    /// `tat` is the state left by the last claim, 0 at first. A `tat` that is further ahead than
+    /// any claim leaves it is from another rate, or the clock was set back: then the burst counts
+    /// as just used up. The resulting state has to be stored, or each claim would count it as used
+    /// up again, and no start would ever become free.
     #[must_use]
     pub fn new(rate: Rate, tat: i64, reading: Reading) -> Self {
         let rate = rate.clamped();
@@ -48,7 +48,7 @@ impl RateLimiter {
         }
     }
 
-    /// How many starts conform now; at most [`MAX_BATCH`].
+    /// The number of starts that conform now; at most [`MAX_BATCH`].
     #[must_use]
     pub fn allowed(&self) -> usize {
         let free = self.burst * self.per - (self.tat - self.now) * self.starts;
@@ -62,13 +62,13 @@ impl RateLimiter {
         self.tat += div_ceil(starts * self.per, self.starts);
     }
 
-    /// What to keep for the next claim.
+    /// The state to keep for the next claim.
     #[must_use]
     pub fn tat(&self) -> i64 {
         i64::try_from(self.tat).unwrap_or(i64::MAX)
     }
 
-    /// When to claim again, if no start is left.
+    /// The time of the next claim, if no start is left.
     #[must_use]
     pub fn again_at(&self) -> Option<Timestamp> {
         if self.allowed() > 0 {
@@ -82,7 +82,7 @@ impl RateLimiter {
     }
 }
 
-/// Rounded up, of numbers that are not negative.
+/// Division rounded up, for numbers that are not negative.
 fn div_ceil(dividend: i128, divisor: i128) -> i128 {
     (dividend + divisor - 1) / divisor
 }
@@ -135,7 +135,7 @@ mod tests {
             RateLimiter::new(Rate::per_second(1_000), pace.tat(), at(50_000)).allowed(),
             50
         );
-        // A large burst of a slow rate does not make anybody wait.
+        // A large burst of a slow rate makes nobody wait.
         let mut slow = RateLimiter::new(Rate::per_minute(10).with_burst(10), 0, at(0));
         slow.take(10);
         assert_eq!(slow.again_at(), Some(Timestamp::from_millis(6_000)));
@@ -196,7 +196,7 @@ mod tests {
                     now = again;
                 }
             }
-            // All but a millisecond for rounding each time, while that is short beside the
+            // Up to a millisecond is lost to rounding each time, which is little compared with the
             // interval.
             let interval = i128::from(per_ms) * 1_000 / i128::from(starts);
             prop_assume!(interval >= 20_000 && now > begin);

@@ -1,4 +1,4 @@
-//! Settle and extend: what a lock entitles its holder to.
+//! Settle and extend: the rights of a lock's holder.
 
 use crate::job::When;
 use crate::state::TaskState;
@@ -7,7 +7,7 @@ use crate::time::{Reading, Timestamp};
 
 use super::{Bookkeeping, Ended, Settled, due_at};
 
-/// What follows from a settlement.
+/// The result of a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settling<'a> {
     /// The lock does not hold the task: this is the answer, and nothing changes.
@@ -16,11 +16,11 @@ pub enum Settling<'a> {
     Ended(Ended),
     /// The task is scheduled again, or dead.
     Changed {
-        /// Its bookkeeping now.
+        /// Its new bookkeeping.
         task: Bookkeeping,
-        /// Its last error now; `None`: the one that it has.
+        /// Its new last error; `None`: unchanged.
         error: Option<&'a str>,
-        /// The workers that have succeeded now.
+        /// The workers that have succeeded so far.
         succeeded: &'a [String],
     },
 }
@@ -31,8 +31,8 @@ pub fn settle_ended(task: &Ended, fence: u64, end: EndKind) -> SettleOutcome {
     task.settled.answer(fence, end)
 }
 
-/// What follows when the lock with `fence` settles `task`. Retry and release wait from `reading`
-/// on.
+/// The result when the lock with `fence` settles `task`. The waits of retry and release count from
+/// `reading`.
 #[must_use]
 pub fn settle<'a>(
     task: &Bookkeeping,

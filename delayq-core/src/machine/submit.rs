@@ -1,4 +1,4 @@
-//! Submit: whether a task is accepted, and what stands against it.
+//! Submit: the decision to accept a task.
 
 use crate::job::{NewTask, OnConflict, When};
 use crate::state::TaskState;
@@ -7,55 +7,54 @@ use crate::time::{Reading, Timestamp, duration_ms};
 
 use super::Bookkeeping;
 
-/// The task that has the id of a submit already.
+/// The task that already has the id of a submit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Existing {
-    /// Where it is.
+    /// Its state.
     pub state: TaskState,
-    /// Whether the submit asks again for what it is or was: the same message, headers and expiry
-    /// and, unless it has ended, [the same time](Asked::is_repeated_by).
+    /// True if the submit repeats the task's request: the same message, headers and expiry and,
+    /// unless it has ended, [the same time](Asked::is_repeated_by).
     pub is_same_request: bool,
 }
 
-/// How many scheduled tasks a type has, and how many it may have.
+/// The number of scheduled tasks of a type, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Those it has.
+    /// The present number.
     pub pending: u64,
-    /// Those it may have; `None`: any number.
+    /// The limit; `None`: no limit.
     pub limit: Option<u64>,
 }
 
 impl Bound {
-    /// The limit, when it leaves no room.
+    /// The limit, if it leaves no room.
     #[must_use]
     pub fn reached(self) -> Option<u64> {
         self.limit.filter(|limit| self.pending >= *limit)
     }
 }
 
-/// What follows from a submit.
+/// The result of a submit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
     /// The task is accepted.
     Accepted {
-        /// Whether it takes the place of one that has not ended. An ended one is overwritten in any
-        /// case.
+        /// True if it replaces a task that has not ended. An ended one is always overwritten.
         replaced: bool,
     },
-    /// This is the answer, and nothing changes.
+    /// Nothing changes; this is the answer.
     Answered(SubmitOutcome),
-    /// The task runs now, and this one follows it: instead of one that waits to do so, but for
-    /// `OnConflict::Keep`.
+    /// The task is running now, and this one follows it. It replaces one that already waits to do
+    /// so, except with `OnConflict::Keep`.
     RunsAgain,
-    /// The type is full; it has this limit.
+    /// The type has reached this limit.
     Full {
-        /// The most scheduled tasks that it may have.
+        /// The maximum number of scheduled tasks.
         limit: u64,
     },
 }
 
-/// What follows from the submit of `new`, whose id is free or taken by `existing`.
+/// The result for a submit of `new`, whose id is free or taken by `existing`.
 #[must_use]
 pub fn submit(existing: Option<Existing>, new: &NewTask, bound: Bound) -> Submission {
     let is_running = existing.is_some_and(|existing| existing.state == TaskState::Running);
@@ -73,14 +72,14 @@ pub fn submit(existing: Option<Existing>, new: &NewTask, bound: Bound) -> Submis
     }
 }
 
-/// The answer that an existing task stands for; `None` when it gives way.
+/// The answer because of an existing task; `None` if that task gives way.
 fn answer(existing: Existing, new: &NewTask) -> Option<SubmitOutcome> {
     let Existing {
         state,
         is_same_request,
     } = existing;
     let (exists, on_conflict) = (SubmitOutcome::AlreadyExists { state }, new.on_conflict);
-    // A delay counts from now: asked for again, it is another time.
+    // A delay counts from now, so a repeated request means a later time.
     let moves =
         on_conflict.replaces() && state != TaskState::Running && matches!(new.when, When::After(_));
     if state.is_ended() {
@@ -95,17 +94,17 @@ fn answer(existing: Existing, new: &NewTask) -> Option<SubmitOutcome> {
     }
 }
 
-/// A task that was accepted.
+/// An accepted task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its bookkeeping.
     pub book: Bookkeeping,
-    /// When it counts as submitted.
+    /// Its submit time.
     pub submitted_at: Timestamp,
 }
 
-/// The beginning of `new`. `waiting_since`: when the task was submitted that it takes the place of,
-/// if that has not been tried yet.
+/// The accepted form of `new`. `waiting_since` is the submit time of the task that it replaces, if
+/// that has not been tried yet.
 #[must_use]
 pub fn accepted(new: &NewTask, waiting_since: Option<Timestamp>, reading: Reading) -> Accepted {
     let book = Bookkeeping::accepted(new.when, reading);
@@ -121,19 +120,19 @@ pub fn accepted(new: &NewTask, waiting_since: Option<Timestamp>, reading: Readin
     }
 }
 
-/// The time that a task was asked for.
+/// The requested time of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// See [`Bookkeeping::delay_ms`].
     pub delay_ms: Option<i64>,
     /// See [`Bookkeeping::asked_due`].
     pub due: Timestamp,
-    /// When the task was accepted.
+    /// The time when the task was accepted.
     pub submitted_at: Timestamp,
 }
 
 impl Asked {
-    /// The time that this task, accepted at `submitted_at`, was asked for.
+    /// The requested time of this task, which was accepted at `submitted_at`.
     #[must_use]
     pub fn new(task: &Bookkeeping, submitted_at: Timestamp) -> Self {
         Self {
@@ -143,7 +142,7 @@ impl Asked {
         }
     }
 
-    /// Whether `when` asks for the same: the same delay, or the same time.
+    /// True if `when` requests the same: the same delay, or the same time.
     #[must_use]
     pub fn is_repeated_by(&self, when: When) -> bool {
         match (self.delay_ms, when) {

@@ -1,4 +1,4 @@
-//! Audit: proof that the orders and the entries of a type agree.
+//! Audit: checks that the orders and the entries of a type agree.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::type_tasks::{Order, TypeTasks};
 use crate::operate::{AuditReport, Problem};
 use crate::state::TaskState;
 
-/// The entries are the truth; with `repair` the orders are made from them again.
+/// Treats the entries as correct; with `repair` the orders are rebuilt from them.
 pub(super) fn audit(tasks: &mut TypeTasks, repair: bool) -> AuditReport {
     let expected = expected_orders(tasks);
     let missing = differences(&expected, &tasks.orders, "is in no order");
@@ -35,7 +35,7 @@ fn expected_orders(tasks: &TypeTasks) -> BTreeMap<TaskState, Order> {
     orders
 }
 
-/// What `left` has and `right` has not: the id, and what is wrong with it.
+/// The items of `left` that are missing in `right`: the id and the problem.
 fn differences<'a>(
     left: &'a BTreeMap<TaskState, Order>,
     right: &'a BTreeMap<TaskState, Order>,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::name::TaskType;
 use crate::time::Timestamp;
 
-/// Figures as the slots of each type, and the log, the oldest action first.
+/// The figures as slots of each type, and the log, oldest action first.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     slots: BTreeMap<TaskType, BTreeMap<String, Vec<u8>>>,
@@ -28,7 +28,7 @@ impl Pages {
     }
 }
 
-/// The pages, whatever panicked beside them.
+/// The pages, even if a holder of the lock panicked.
 pub(super) fn open(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
     pages.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Claim: all the work that is due, and when to call again.
+//! Claim: does all the work that is due, and says when to call again.
 
 use super::entry::Task;
 use super::type_tasks::TypeTasks;
@@ -10,7 +10,7 @@ use crate::store::{ClaimEnd, ClaimRequest, Claimed};
 use crate::task::{ClaimedTask, Lock};
 use crate::time::Timestamp;
 
-/// `now` is held back by the guard; locks and pauses are measured on `store_now`.
+/// `now` is limited by the guard; locks and pauses are measured by `store_now`.
 pub(super) fn claim(
     tasks: &mut TypeTasks,
     request: &ClaimRequest,
@@ -101,7 +101,7 @@ fn take(
     Ok(())
 }
 
-/// A running task as its claimer gets it.
+/// A running task as returned to its claimer.
 fn handed_out(task: &Task, id: TaskId, due_at: Timestamp) -> ClaimedTask {
     let book = &task.book;
     let lock = Lock {

@@ -1,4 +1,4 @@
-//! Entry of one id: its task, or what remains of one that has ended.
+//! Entry of one id: its task, or the record of an ended one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,7 +11,7 @@ use crate::state::TaskState;
 use crate::task::{Headers, TaskInfo};
 use crate::time::{Reading, Timestamp, duration_ms};
 
-/// What a bucket holds under one id.
+/// The content of a bucket under one id.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// Scheduled, running or dead.
@@ -34,17 +34,17 @@ pub(super) struct Task {
     pub(super) errors: String,
     /// The short form of the identity of its last holder.
     pub(super) holder: Option<String>,
-    /// The task that it becomes at its end.
+    /// The task that replaces it when it ends.
     pub(super) follow_up: Option<Box<Task>>,
 }
 
-/// What remains of an ended task.
+/// The record of an ended task.
 #[derive(Debug)]
 pub(super) struct Remembered {
     pub(super) ended: Ended,
-    /// Of message, headers and expiry, to recognise the same request.
+    /// Checksum of message, headers and expiry, to recognise the same request.
     checksum: u64,
-    /// Why it failed, of a task that was settled before it started.
+    /// The reason of its failure, for a task that was settled before it started.
     pub(super) last_error: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// The time that orders it among those in its state.
+    /// The time by which it is ordered among those in its state.
     pub(super) fn at(&self) -> Timestamp {
         match self {
             Self::Live(task) => task.book.at,
@@ -64,7 +64,8 @@ impl Entry {
         }
     }
 
-    /// What stands against `new`. The time that an ended task was asked for is not remembered.
+    /// This entry as an existing task for `new`. The requested time of an ended task is not
+    /// remembered.
     pub(super) fn existing(&self, new: &NewTask) -> Existing {
         let is_same_request = match self {
             Self::Live(task) => task.is_same_request(new),
@@ -76,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// When it was submitted, if it has not been tried yet.
+    /// Its submit time, if it has not been tried yet.
     pub(super) fn waiting_since(&self) -> Option<Timestamp> {
         match self {
             Self::Live(task) if task.book.is_untried() => Some(task.submitted_at),
@@ -122,7 +123,7 @@ impl Task {
         }
     }
 
-    /// Has `new` follow this task; returns when what follows it now is due.
+    /// Makes `new` follow this task. Returns the due time of the task that now follows it.
     pub(super) fn run_again(&mut self, new: NewTask, reading: Reading) -> Timestamp {
         let next = match self.follow_up.take() {
             Some(waiting) if new.on_conflict == OnConflict::Keep => waiting,
@@ -141,7 +142,7 @@ impl Task {
         })
     }
 
-    /// What is remembered of it; the message is freed here.
+    /// The record to remember; the message is freed here.
     pub(super) fn remember(self, ended: Ended) -> Remembered {
         Remembered {
             ended,
@@ -157,7 +158,7 @@ impl Task {
             && expiry_ms(self.expiry) == expiry_ms(new.expiry)
     }
 
-    /// Changes the bookkeeping by an error that has ended an attempt, and notes it.
+    /// Changes the bookkeeping after an error that ended an attempt, and records the error.
     pub(super) fn end_attempt(&mut self, book: Bookkeeping, now: Timestamp, error: &str) {
         let line = ErrorLog::line(&self.book, &book, now, error);
         let holder = self.holder.as_deref().unwrap_or("-");
@@ -195,7 +196,7 @@ fn checksum(message: &[u8], headers: &Headers, expiry: Option<Expiry>) -> u64 {
     hasher.finish()
 }
 
-/// An expiry in the resolution in which expiries are compared.
+/// An expiry in the resolution used for comparison.
 fn expiry_ms(expiry: Option<Expiry>) -> Option<(bool, i64)> {
     expiry.map(|expiry| match expiry {
         Expiry::At(time) => (true, time.as_millis()),

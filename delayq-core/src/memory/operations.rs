@@ -1,4 +1,4 @@
-//! Operations on a task but the claim, one function each.
+//! Operations on tasks except the claim, with one function for each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
     Ok(SubmitOutcome::Accepted { due_at, replaced })
 }
 
-/// Leaves nothing but the largest fence, if there are no tasks.
+/// Removes everything except the largest fence, if there are no tasks.
 pub(super) fn drop_type(tasks: &mut TypeTasks, task_type: &TaskType) -> Result<()> {
     let count = |state| tasks.count(state) as u64;
     let in_use = [TaskState::Scheduled, TaskState::Running, TaskState::Dead].map(count);
@@ -185,7 +185,7 @@ pub(super) fn discard_dead(tasks: &mut TypeTasks, filter: &DeadFilter) -> Vec<Ta
     ids
 }
 
-/// The dead tasks that `filter` selects, each once.
+/// The dead tasks selected by `filter`, without duplicates.
 fn dead(tasks: &TypeTasks, filter: &DeadFilter) -> Vec<TaskId> {
     match filter {
         DeadFilter::Ids(ids) => {

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 type Key = (TaskType, TaskId);
 
-/// The kept replies, and their ends in order.
+/// The kept replies, and the ends of their retention in order.
 #[derive(Debug, Default)]
 pub(super) struct Drawer {
     kept: BTreeMap<Key, (KeptReply, Timestamp)>,
@@ -23,7 +23,7 @@ pub(super) struct Drawer {
 }
 
 impl Drawer {
-    /// Forgets what is over.
+    /// Forgets expired replies.
     fn forget(&mut self, now: Timestamp) {
         while self.ends.first().is_some_and(|(end, ..)| *end <= now) {
             if let Some((_, task_type, id)) = self.ends.pop_first() {

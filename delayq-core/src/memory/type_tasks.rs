@@ -14,42 +14,42 @@ use crate::store::{MAX_BATCH, cut_error};
 use crate::task::{Lock, TaskInfo};
 use crate::time::{Reading, Timestamp};
 
-/// The states whose tasks are only remembered.
+/// The states of ended tasks, which are only remembered.
 const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
 
 /// Ids by time, then id: the order of every listing and of every claim.
 pub(super) type Order = BTreeSet<(Timestamp, TaskId)>;
 
-/// One type. An id has one entry, so it is in exactly one state; only [`put`](Self::put) and
-/// [`take`](Self::take) touch the orders, so they agree with the entries.
+/// The tasks of one type. An id has one entry, so it is in exactly one state. Only
+/// [`put`](Self::put) and [`take`](Self::take) change the orders, so they agree with the entries.
 #[derive(Debug)]
 pub(super) struct TypeTasks {
     pub(super) entries: BTreeMap<TaskId, Entry>,
     pub(super) orders: BTreeMap<TaskState, Order>,
-    /// The largest fence given so far.
+    /// The largest fence issued so far.
     pub(super) high_water: u64,
-    /// Paused while this is in the future; `MAX`: without an end.
+    /// Paused while this is in the future; `MAX`: no end.
     pub(super) paused_until: Timestamp,
     /// See [`RateLimiter`](crate::machine::RateLimiter); microseconds.
     pub(super) tat: i64,
     /// A claim left due tasks behind because no slot was free: freeing one wakes the handlers.
     pub(super) held_back: bool,
-    /// Most scheduled tasks.
+    /// Maximum number of scheduled tasks.
     pub(super) max_pending: Option<u64>,
-    /// Limits that take the place of the claimers' own.
+    /// Limits that replace the claimers' own.
     pub(super) fleet: FleetLimits,
-    /// Tasks refused by it.
+    /// Number of tasks refused because of `max_pending`.
     pub(super) refused: u64,
-    /// Tasks that have ended.
+    /// Counts of ended tasks.
     pub(super) totals: TypeTotals,
     /// The time of this operation.
     pub(super) reading: Reading,
     retention: Retention,
-    /// The end of the latest task that was forgotten before its retention was over.
+    /// The end time of the latest task that was forgotten before its retention was over.
     forgotten: Timestamp,
 }
 
-/// What is remembered of ended tasks: how long, and how many at most.
+/// How long ended tasks are remembered, and how many at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retention {
     pub(super) span: Duration,
@@ -64,7 +64,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Whether a handler that planned by `before` would claim too late.
+    /// True if the head moved earlier than `before`, so that a handler that planned by `before`
+    /// would claim too late.
     pub(super) fn is_earlier_than(self, before: Self) -> bool {
         let pause_is_shorter = self.paused_until < before.paused_until;
         let is_sooner = match (self.due_at, before.due_at) {
@@ -95,7 +96,7 @@ impl TypeTasks {
         }
     }
 
-    /// As a new one, but for the largest fence given.
+    /// Resets to the state of a new type, except for the largest fence issued.
     pub(super) fn clear(&mut self) {
         let high_water = self.high_water;
         *self = Self::new(self.retention);
@@ -157,7 +158,7 @@ impl TypeTasks {
         }
     }
 
-    /// Puts the task that follows `id` in its place, if there is one. `settled` was the last lock.
+    /// Replaces `id` by the task that follows it, if there is one. `settled` was the last lock.
     pub(super) fn follow(&mut self, id: &TaskId, settled: Settled) -> bool {
         let now = self.reading.now;
         let mut is_followed = false;
@@ -171,8 +172,8 @@ impl TypeTasks {
         is_followed
     }
 
-    /// Ends a task: frees its message, and remembers the rest for the retention. One that follows
-    /// it takes its place instead.
+    /// Ends a task: frees its message, and remembers the rest for the retention. If a task follows
+    /// it, that one replaces it instead.
     pub(super) fn end(&mut self, id: &TaskId, ended: Ended) {
         self.totals.count(ended.state);
         if self.follow(id, ended.settled) {
@@ -185,7 +186,7 @@ impl TypeTasks {
         self.forget(ended.at);
     }
 
-    /// Notes why the task failed that `lock` has settled as done.
+    /// Records the error of the task that `lock` has settled as done.
     pub(super) fn note_failure(&mut self, lock: &Lock, error: &str) -> bool {
         let Some(Entry::Ended(task)) = self.entries.get_mut(&lock.id) else {
             return false;
@@ -200,7 +201,7 @@ impl TypeTasks {
         true
     }
 
-    /// Forgets ended tasks after their retention, and the oldest of too many.
+    /// Forgets ended tasks after their retention, and the oldest ones beyond the limit.
     pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((ended_at, id)) = self.oldest_ended() {
             let is_over = ended_at.plus(self.retention.span) <= now;
@@ -231,7 +232,7 @@ impl TypeTasks {
         self.order(state).map_or(0, Order::len)
     }
 
-    /// The time of the first one in `state`.
+    /// The time of the first task in `state`.
     pub(super) fn first(&self, state: TaskState) -> Option<Timestamp> {
         self.order(state)?.first().map(|(at, _)| *at)
     }
@@ -251,7 +252,7 @@ impl TypeTasks {
         self.after(state, Bound::Unbounded)
     }
 
-    /// Up to `limit` ids in `state` whose time is not after `now`, in order.
+    /// Up to `limit` ids in `state` with a time up to `now`, in order.
     pub(super) fn reached(&self, state: TaskState, now: Timestamp, limit: usize) -> Vec<TaskId> {
         let reached = self.all(state).take_while(|(at, _)| *at <= now);
         reached.take(limit).map(|(_, id)| id.clone()).collect()

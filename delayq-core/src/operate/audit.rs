@@ -1,29 +1,29 @@
 //! Report of an audit.
 
-/// What an audit found.
+/// The findings of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditReport {
-    /// Tasks examined.
+    /// Number of tasks examined.
     pub checked: u64,
-    /// What is wrong.
+    /// The problems found.
     pub problems: Vec<Problem>,
 }
 
-/// One structural damage.
+/// One damage to the structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
     /// The id concerned, as stored (damage may have made it invalid).
     pub id: String,
-    /// What is wrong, for people.
+    /// The problem, in words.
     pub what: String,
-    /// Whether this audit mended it.
+    /// True if this audit mended it.
     pub repaired: bool,
 }
 
 impl Problem {
-    /// A damage of the task with this stored id.
+    /// A damage to the task with this stored id.
     #[must_use]
     pub fn new(id: impl Into<String>, what: impl Into<String>, repaired: bool) -> Self {
         Self {

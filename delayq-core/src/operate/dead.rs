@@ -4,11 +4,11 @@ use crate::error::{Error, Result};
 use crate::name::TaskId;
 use crate::time::Timestamp;
 
-/// Refuses a text of nothing but blanks as a condition of a selection. Every id begins with an
-/// empty text and every error contains it, so a selection by it would mean all tasks.
+/// Refuses a blank text as a condition of a selection. Every id begins with an empty text and every
+/// error contains it, so such a selection would mean all tasks.
 ///
 /// # Errors
-/// `InvalidInput` that has the `name` of the condition.
+/// `InvalidInput` with the `name` of the condition.
 pub fn check_condition(name: &str, text: &str) -> Result<()> {
     if !text.trim().is_empty() {
         return Ok(());
@@ -20,15 +20,15 @@ pub fn check_condition(name: &str, text: &str) -> Result<()> {
 /// A selection of dead tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadFilter {
-    /// These.
+    /// The tasks with these ids.
     Ids(Vec<TaskId>),
-    /// The first ones by time of death that fulfil all conditions.
+    /// The first ones by time of death that meet all conditions.
     Matching {
         /// Died before this time.
         died_before: Option<Timestamp>,
-        /// The last error contains this text, which is not empty.
+        /// The last error contains this text, which must not be empty.
         error_contains: Option<String>,
-        /// At most so many.
+        /// The maximum number.
         limit: usize,
     },
 }
@@ -44,7 +44,7 @@ impl DeadFilter {
         }
     }
 
-    /// Refuses a condition that every task fulfils. A store calls it before it changes anything.
+    /// Refuses a condition that every task meets. A store calls it before it changes anything.
     ///
     /// # Errors
     /// `InvalidInput` for an empty text.

@@ -1,4 +1,4 @@
-//! Answers of several parts of a type put together: shards, or stores.
+//! Combines answers from several parts of a type: shards, or stores.
 
 use super::{Cursor, Page, TypeStats};
 use crate::name::TaskId;
@@ -6,7 +6,7 @@ use crate::state::TaskState;
 use crate::task::TaskInfo;
 use crate::time::Timestamp;
 
-/// The counts of two parts together.
+/// The sum of the counts of two parts.
 #[must_use]
 pub fn sum_stats(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
     sum.now = sum.now.max(other.now);
@@ -29,8 +29,8 @@ pub fn sum_stats(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
     sum
 }
 
-/// One page of the pages of all parts: merged up to where each of them has been read. Ended tasks
-/// are listed the latest first.
+/// Merges the pages of all parts into one page, up to the point to which every part has been read.
+/// Ended tasks are listed latest first.
 #[must_use]
 pub fn merge_pages(pages: Vec<Page>, state: TaskState, limit: usize) -> Page {
     let order = |a: (Timestamp, &TaskId), b: (Timestamp, &TaskId)| {

@@ -1,20 +1,20 @@
-//! Settings of a type that are kept in the store, so that everybody obeys them.
+//! Settings of a type kept in the store, so that they apply to all processes.
 
 use crate::error::{Error, Result};
 use crate::fleet::{FleetLimits, Rate};
 
-/// Most shards of a type. Each instance polls each of them about once a second.
+/// Maximum number of shards of a type. Each instance polls each shard about once a second.
 pub const MAX_SHARDS: u32 = 256;
 
-/// What becomes of one setting of a type.
+/// The change of one setting of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting<T> {
-    /// It stays as it is, whatever that is. The default.
+    /// Unchanged, whatever its value. The default.
     #[default]
     Keep,
-    /// It is taken away: the type has none, as at first.
+    /// Removed: the type has none, as at first.
     Unset,
-    /// It is set.
+    /// Set to this value.
     To(T),
 }
 
@@ -36,8 +36,8 @@ impl<T> From<Option<T>> for Setting<T> {
 }
 
 /// A change of a type's settings, for [`Operate::configure_type`](super::Operate::configure_type).
-/// What is not named stays as it is, so that two processes that set different things do not undo
-/// each other.
+/// Settings that are not named are not changed, so that two processes that set different ones do
+/// not undo each other's change.
 ///
 /// ```
 /// use delayq_core::operate::TypeSettings;
@@ -48,19 +48,20 @@ impl<T> From<Option<T>> for Setting<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeSettings {
-    /// Most scheduled tasks; see [`max_pending`](Self::max_pending).
+    /// Maximum number of scheduled tasks; see [`max_pending`](Self::max_pending).
     pub max_pending: Setting<u64>,
-    /// How many shards the type has at least; see [`shards`](Self::shards).
+    /// Minimum number of shards; see [`shards`](Self::shards).
     pub shards: Option<u32>,
-    /// Most tasks that run in the fleet; see [`fleet_concurrency`](Self::fleet_concurrency).
+    /// Maximum number of running tasks in the fleet; see
+    /// [`fleet_concurrency`](Self::fleet_concurrency).
     pub fleet_concurrency: Setting<u32>,
-    /// Starts in a span; see [`fleet_rate`](Self::fleet_rate).
+    /// Starts per span; see [`fleet_rate`](Self::fleet_rate).
     pub fleet_rate: Setting<Rate>,
 }
 
 impl TypeSettings {
-    /// Submits of new tasks are refused with [`Error::QueueFull`](crate::Error::QueueFull) while so
-    /// many are scheduled; `None` lifts that.
+    /// Refuses submits of new tasks with [`Error::QueueFull`](crate::Error::QueueFull) while this
+    /// many are scheduled; `None` removes the limit.
     #[must_use]
     pub fn max_pending(self, most: Option<u64>) -> Self {
         Self {
@@ -69,10 +70,10 @@ impl TypeSettings {
         }
     }
 
-    /// Most tasks of the type that run at the same time in the whole fleet, at least 1, for every
-    /// claim from now on. It takes the place of the workers' option, be it stricter or looser;
-    /// `None` leaves them theirs. It counts locks, which an at-most-once type gives up before its
-    /// tasks start. A type with several shards has none.
+    /// Maximum number of tasks of the type that run at the same time in the whole fleet, at least
+    /// 1, for every claim from now on. It overrides the workers' option, whether stricter or
+    /// looser; with `None` the workers' option applies. It counts locks, which an at-most-once type
+    /// gives up before its tasks start. A type with several shards cannot have this limit.
     #[must_use]
     pub fn fleet_concurrency(self, most: Option<u32>) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl TypeSettings {
         }
     }
 
-    /// How many tasks of the type are started in a span in the whole fleet; otherwise as
+    /// Limits the starts of tasks of the type per span in the whole fleet; otherwise as
     /// [`fleet_concurrency`](Self::fleet_concurrency).
     #[must_use]
     pub fn fleet_rate(self, rate: Option<Rate>) -> Self {
@@ -91,7 +92,7 @@ impl TypeSettings {
         }
     }
 
-    /// Refuses limits that cannot be kept, and numbers of shards that cannot be, for stores.
+    /// Refuses invalid limits and numbers of shards. Called by stores.
     ///
     /// # Errors
     /// `InvalidInput`.
@@ -110,7 +111,7 @@ impl TypeSettings {
         }
     }
 
-    /// Whether it sets a limit of the fleet.
+    /// True if it sets a fleet limit.
     #[must_use]
     pub fn limits_fleet(&self) -> bool {
         let mut fleet = FleetLimits::NONE;
@@ -118,16 +119,16 @@ impl TypeSettings {
         fleet != FleetLimits::NONE
     }
 
-    /// Applies the change to the limits of the fleet, for stores.
+    /// Applies the change to the fleet limits. Called by stores.
     pub fn apply_fleet(&self, fleet: &mut FleetLimits) {
         self.fleet_concurrency.apply(&mut fleet.concurrency);
         self.fleet_rate.apply(&mut fleet.rate);
     }
 
-    /// Gives the type at least so many shards (1 to [`MAX_SHARDS`]; 1 at first), each of which is a
-    /// bucket of its own: on a Redis cluster they lie on different nodes. The number is never
-    /// lowered: fewer than there are change nothing. A store with one writer does nothing. A type
-    /// with a fleet limit has one shard.
+    /// Gives the type at least this many shards (1 to [`MAX_SHARDS`]; 1 at first). Each is a bucket
+    /// of its own; on a Redis cluster they are on different nodes. The number is never lowered: a
+    /// smaller number changes nothing. A store with one writer ignores this. A type with a fleet
+    /// limit has one shard.
     #[must_use]
     pub fn shards(self, shards: u32) -> Self {
         Self {

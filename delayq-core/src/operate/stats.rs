@@ -9,13 +9,13 @@ use crate::fleet::Rate;
 use crate::state::TaskState;
 use crate::time::Timestamp;
 
-/// Numbers of one type. As JSON its times are milliseconds since the epoch.
+/// Numbers of one type. In JSON, times are milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TypeStats {
-    /// The time of these numbers, on the store's clock.
+    /// The time of these numbers, by the store's clock.
     pub now: Timestamp,
-    /// Scheduled tasks, the due ones included.
+    /// Scheduled tasks, including due ones.
     pub scheduled: u64,
     /// Scheduled tasks that are due.
     pub due: u64,
@@ -23,37 +23,38 @@ pub struct TypeStats {
     pub running: u64,
     /// Dead tasks.
     pub dead: u64,
-    /// How many tasks have ended, and how.
+    /// Counts of ended tasks by kind of end.
     pub totals: TypeTotals,
-    /// Ended tasks that are remembered now; some of them perhaps past their retention.
+    /// Ended tasks remembered now; some may be past their retention.
     pub remembered: u64,
     /// Every task that ended after this time is still remembered, unless it was purged, its type
-    /// dropped, or the retention raised meanwhile: until then a repeated request is recognised. The
-    /// retention ago, or later when more tasks ended since than are remembered. `None`: the store
-    /// does not say.
+    /// dropped, or the retention raised meanwhile, so a repeated request is recognised. This is the
+    /// present time minus the retention, or later if more tasks have ended since than are
+    /// remembered. `None`: the store does not know.
     pub remembered_since: Option<Timestamp>,
     /// Due time of the first scheduled task.
     pub next_due: Option<Timestamp>,
-    /// When a pause ends ([`Timestamp::MAX`]: it has no end), while paused.
+    /// The end of the pause while paused; [`Timestamp::MAX`]: no end.
     pub paused_until: Option<Timestamp>,
-    /// Most scheduled tasks before new ones are refused; `None`: no bound.
+    /// Maximum number of scheduled tasks before new ones are refused; `None`: no limit.
     pub max_pending: Option<u64>,
-    /// How many tasks this bound has refused so far.
+    /// Number of tasks refused by this limit so far.
     pub refused: u64,
-    /// Most tasks that run in the fleet by the type's settings; `None`: as the workers say.
+    /// Maximum number of running tasks in the fleet by the type's settings; `None`: as the workers'
+    /// options say.
     pub fleet_concurrency: Option<u32>,
-    /// How many tasks start in a span by the type's settings; `None`: as the workers say.
+    /// Starts per span in the fleet by the type's settings; `None`: as the workers' options say.
     pub fleet_rate: Option<Rate>,
 }
 
-/// Tasks of a type that have ended, counted since the type was made or last dropped. A process of a
-/// release before these counts does not count, and a resize takes the counts of old shards away.
+/// Ended tasks of a type, counted since the type was created or last dropped. Processes of a
+/// release without these counts do not count, and a resize removes the counts of old shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TypeTotals {
     /// Tasks that were done.
     pub done: u64,
-    /// Tasks that went to dead, each time.
+    /// Times that a task went to dead.
     pub dead: u64,
     /// Tasks that were cancelled.
     pub cancelled: u64,
@@ -64,7 +65,7 @@ pub struct TypeTotals {
 }
 
 impl TypeTotals {
-    /// Counts a task that has come to `state`, if that is an end.
+    /// Counts a task that has reached `state`, if that is an end.
     pub fn count(&mut self, state: TaskState) {
         match state {
             TaskState::Done => self.done += 1,
@@ -91,7 +92,7 @@ impl Add for TypeTotals {
 }
 
 impl TypeStats {
-    /// How long the first task has been due; zero when none is.
+    /// How long the first due task has been due; zero if none is due.
     #[must_use]
     pub fn oldest_age(&self) -> Duration {
         self.next_due

@@ -1,4 +1,4 @@
-//! What an instance did in the last minutes.
+//! An instance's work in the last minutes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,21 @@ use crate::chronicle::{Figures, Lateness};
 use crate::name::TaskType;
 use crate::time::Timestamp;
 
-/// Most types that an announcement has figures of, those with the most starts.
+/// Maximum number of types with figures in an announcement: those with the most starts.
 pub const MAX_RECENT_TYPES: usize = 20;
 
-/// What an instance did in the last minutes, as it announced it.
+/// An instance's work in the last minutes, as announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecentWork {
-    /// Since when, on the instance's clock.
+    /// The start of these minutes, by the instance's clock.
     pub since: Timestamp,
-    /// What happened to the tasks of its busiest types, at most [`MAX_RECENT_TYPES`].
+    /// The figures of its busiest types, at most [`MAX_RECENT_TYPES`].
     pub types: Vec<TypeWork>,
 }
 
-/// What an instance did with the tasks of one type. Its fields stand beside each other in JSON.
+/// An instance's work on the tasks of one type. In JSON the figures' fields are flattened into this
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(
     clippy::exhaustive_structs,
@@ -28,14 +29,14 @@ pub struct RecentWork {
 pub struct TypeWork {
     /// The type.
     pub task_type: TaskType,
-    /// What it did.
+    /// The figures.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
 impl RecentWork {
-    /// The work since `since`. Of more than [`MAX_RECENT_TYPES`] types the busiest are kept; types
-    /// without any work are left out.
+    /// The work since `since`. If there are more than [`MAX_RECENT_TYPES`] types, the busiest are
+    /// kept; types without work are left out.
     #[must_use]
     pub fn new(since: Timestamp, mut types: Vec<TypeWork>) -> Self {
         types.retain(|work| !work.figures.is_empty());
@@ -44,7 +45,7 @@ impl RecentWork {
         Self { since, types }
     }
 
-    /// What it did with the tasks of a type.
+    /// The figures of a type.
     #[must_use]
     pub fn of(&self, task_type: &TaskType) -> Option<&Figures> {
         let mut types = self.types.iter();
@@ -53,14 +54,15 @@ impl RecentWork {
     }
 }
 
-/// The stored form.
+/// The stored format.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Stored {
     since: i64,
     types: Vec<StoredType>,
 }
 
-/// Name, started, done, failed, dead, milliseconds run, longest run; bucket and count of lateness.
+/// Name; started, done, failed, dead, milliseconds run, longest run; buckets and counts of
+/// lateness.
 #[derive(Serialize, Deserialize)]
 struct StoredType(String, [u64; 6], Vec<(usize, u64)>);
 

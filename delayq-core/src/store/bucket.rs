@@ -1,4 +1,4 @@
-//! Buckets: what a handler claims from.
+//! Buckets: the sets of tasks that handlers claim from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use serde::{Serialize, Serializer};
 
 use crate::name::TaskType;
 
-/// The due-ordered set of one type, or of one shard of it. Every claim, settlement and extension
-/// names one. Which buckets a type has is [`Store::buckets`](super::Store::buckets)' to say.
+/// The due-ordered set of tasks of one type, or of one shard of it. Every claim, settlement and
+/// extension names a bucket. [`Store::buckets`](super::Store::buckets) returns the buckets of a
+/// type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket {
     task_type: TaskType,
@@ -16,7 +17,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The one bucket of a type that is not sharded.
+    /// The only bucket of a type that is not sharded.
     #[must_use]
     pub fn whole(task_type: TaskType) -> Self {
         Self {
@@ -47,7 +48,7 @@ impl Bucket {
     }
 }
 
-/// The text that `Display` gives.
+/// Serialized as its `Display` text.
 impl Serialize for Bucket {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -65,7 +66,7 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// Whether a bucket takes new tasks.
+/// The state of a bucket: whether it takes new tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BucketState {
@@ -74,6 +75,6 @@ pub enum BucketState {
     Open,
     /// The type has been resized: its new tasks go to other buckets, and this one drains.
     Sealed,
-    /// Sealed and empty, for ever: nobody need claim here again.
+    /// Sealed and empty, for ever: nobody needs to claim from it again.
     Drained,
 }

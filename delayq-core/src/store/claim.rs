@@ -9,36 +9,37 @@ use crate::presence::InstanceId;
 use crate::task::ClaimedTask;
 use crate::time::Timestamp;
 
-/// Most tasks of one claim, settle or extend step; larger batches are split. It bounds how long one
-/// step keeps everybody else waiting (about 0.5 ms on Redis).
+/// Maximum number of tasks of one claim, settle or extend step; larger batches are split. This
+/// limits how long one step blocks all others (about 0.5 ms on Redis).
 pub const MAX_BATCH: usize = 128;
 
 /// How far a store's clock may run ahead of the claimer's before claims hold back.
 ///
-/// A claim treats `min(store's clock, claimer's clock + CLOCK_GUARD)` as now for due times and
-/// expiries, so that a store clock that jumps forward does not start tasks early. Locks and pauses
-/// live on the store's clock alone.
+/// For due times and expiries, a claim uses `min(store's clock, claimer's clock + CLOCK_GUARD)` as
+/// the present time, so that a store clock that jumps forward does not start tasks early. Locks and
+/// pauses follow only the store's clock.
 pub const CLOCK_GUARD: Duration = Duration::from_millis(500);
 
-/// What to claim.
+/// The parameters of a claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClaimRequest {
-    /// Most tasks to take; at most [`MAX_BATCH`] are. With 0 a claim only says when to call again.
+    /// Maximum number of tasks to take; never more than [`MAX_BATCH`]. With 0 a claim only says
+    /// when to call again.
     pub limit: usize,
     /// How long the locks last.
     pub lock_for: Duration,
     /// The claimer's clock, see [`CLOCK_GUARD`].
     pub caller_now: Timestamp,
-    /// A task whose lock has expired this often is poison and goes to dead; default 3, 0 is read as
-    /// 1.
+    /// A task whose lock has expired this many times is poison and goes to dead; default 3, 0 is
+    /// treated as 1.
     pub max_lock_expiries: u32,
-    /// Limits over all claimers of the type; default: none. A limit in the type's settings takes
-    /// the place of the one here. A claim starts at most as many tasks as they leave; what they
-    /// hold back stays due.
+    /// Limits over all claimers of the type; default: none. A limit in the type's settings
+    /// overrides the one here. A claim starts at most as many tasks as they allow; the others stay
+    /// due.
     pub fleet: FleetLimits,
-    /// Who claims, as [`TaskInfo::holder`](crate::TaskInfo::holder) then says; default: nobody that
-    /// is known.
+    /// The claiming instance, returned later by [`TaskInfo::holder`](crate::TaskInfo::holder);
+    /// default: not known.
     pub holder: Option<InstanceId>,
 }
 
@@ -56,29 +57,29 @@ impl ClaimRequest {
         }
     }
 
-    /// A task whose lock has expired this often is poison.
+    /// Sets the number of lock expiries after which a task is poison.
     #[must_use]
     pub fn max_lock_expiries(mut self, expiries: u32) -> Self {
         self.max_lock_expiries = expiries;
         self
     }
 
-    /// Who claims.
+    /// Sets the claiming instance.
     #[must_use]
     pub fn holder(mut self, instance: &InstanceId) -> Self {
         self.holder = Some(instance.clone());
         self
     }
 
-    /// The same claim where the store has limits of its own, as every store keeps them: each that
-    /// is set takes the place of the claimer's.
+    /// The same claim in a store with limits of its own: each of those that is set overrides the
+    /// claimer's.
     #[must_use]
     pub fn under(self, stored: FleetLimits) -> Self {
         let fleet = stored.or(self.fleet);
         Self { fleet, ..self }
     }
 
-    /// Limits over all claimers of the type.
+    /// Sets limits over all claimers of the type.
     #[must_use]
     pub fn fleet(mut self, fleet: FleetLimits) -> Self {
         self.fleet = fleet;
@@ -86,29 +87,31 @@ impl ClaimRequest {
     }
 }
 
-/// What a claim took, and when to call again.
+/// The tasks that a claim took, and the time of the next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claimed {
-    /// The time that due times were compared with: the store's now, held back by [`CLOCK_GUARD`].
+    /// The time that due times were compared with: the store's present time, limited by
+    /// [`CLOCK_GUARD`].
     pub now: Timestamp,
-    /// The store's now; far after `now` when the two clocks disagree. Locks are measured on it.
+    /// The store's present time, by which locks are measured; far after `now` if the two clocks
+    /// disagree.
     pub store_now: Timestamp,
-    /// The largest fence of the bucket given before this claim, 0 for none. It never becomes
+    /// The largest fence issued in the bucket before this claim, 0 for none. It never becomes
     /// smaller unless the store has lost data: it was emptied, or an older copy of it was restored.
     pub high_water: u64,
     /// The tasks, locked: first those whose lock had expired, then by due time and id.
     pub tasks: Vec<ClaimedTask>,
     /// Tasks that the claim ended instead of handing them out.
     pub ended: Vec<ClaimEnd>,
-    /// How long after this claim another one can find something: until the next due time, the next
-    /// expiry of a lock (of anybody), or the end of a pause with an end. Zero when more is due
-    /// already. `None` when nothing is scheduled or running, or the pause has no end. A store may
-    /// add a stagger so that instances that wait for the same task come one after the other. What a
-    /// fleet rate holds back counts from when it allows starts again; a free slot of a fleet
-    /// concurrency is announced by a wake-up.
+    /// Time after this claim at which another one can find something: the next due time, the next
+    /// expiry of a lock (of any holder), or the end of a pause. Zero if more is already due. `None`
+    /// if nothing is scheduled or running, or the pause has no end. A store may add a stagger so
+    /// that instances that wait for the same task come one after the other. For tasks held back by
+    /// a fleet rate, it is the time when the rate allows starts again; a free slot of a fleet
+    /// concurrency is announced by a wake-up instead.
     pub next_in: Option<Duration>,
-    /// Whether the bucket still takes new tasks.
+    /// The state of the bucket.
     pub bucket: BucketState,
 }
 
@@ -127,7 +130,7 @@ impl Claimed {
         }
     }
 
-    /// How many tasks it took or ended: what counts towards the limit.
+    /// The number of tasks it took or ended, all of which count towards the limit.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.tasks.len() + self.ended.len()
@@ -140,7 +143,7 @@ impl Claimed {
 pub struct ClaimEnd {
     /// The task.
     pub id: TaskId,
-    /// Why.
+    /// The cause.
     pub cause: EndCause,
 }
 
@@ -152,13 +155,13 @@ impl ClaimEnd {
     }
 }
 
-/// Why a claim ended a task instead of handing it out.
+/// The reason why a claim ended a task instead of handing it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndCause {
     /// Its expiry had passed: now expired.
     Expired,
-    /// Its lock expired and a cancel was requested before: now cancelled.
+    /// Its lock expired after a cancel request: now cancelled.
     Cancelled,
     /// Its lock expired too often (it seems to kill its process): now dead.
     Poison,

@@ -1,4 +1,4 @@
-//! A store around a store: the one place where the methods of a store are passed on.
+//! A store wrapped around a store: the only place that forwards the methods of a store.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::state::TaskState;
 use crate::task::{Headers, Lock, TaskInfo};
 use crate::time::Timestamp;
 
-/// The calls of a store, by trait, but for `submit` and `update_with`. A row names the call and
-/// has the signature of the method, whose answer is a `Result`. A new method is a new row.
+/// The calls of a store, by trait, except `submit` and `update_with`. A row names the call and has
+/// the signature of the method, whose answer is a `Result`. A new method is a new row.
 macro_rules! calls {
     ($make:ident) => {
         $make! {
@@ -92,7 +92,7 @@ macro_rules! calls {
     };
 }
 
-/// Makes the names of the calls.
+/// Generates the names of the calls.
 macro_rules! names {
     ($($of:ident { $($call:ident: $name:ident $args:tt -> $answer:ty;)+ })+) => {
         /// A call of a store.
@@ -108,7 +108,7 @@ macro_rules! names {
             /// All calls, in the order of their numbers.
             pub const ALL: &'static [Self] = &[Self::Submit, $($(Self::$call,)+)+];
 
-            /// Its name: that of the method. `update_with` is an `update`.
+            /// The name of its method; for `update_with` that is `update`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -120,7 +120,7 @@ macro_rules! names {
     };
 }
 
-/// Makes the methods of a layer.
+/// Generates the methods of a layer.
 macro_rules! methods {
     ($($of:ident {
         $($call:ident: $name:ident($($arg:ident: $ty:ty),*) -> $answer:ty;)+
@@ -135,7 +135,7 @@ macro_rules! methods {
     };
 }
 
-/// Makes a layer a store.
+/// Implements the store traits for a layer.
 macro_rules! stores {
     (Store {
         $($own_call:ident: $own:ident($($own_arg:ident: $own_ty:ty),*) -> $own_answer:ty;)+
@@ -194,9 +194,9 @@ macro_rules! stores {
 
 calls!(names);
 
-/// A store around a store. It is a store itself: each call goes to the inner one, within
-/// [`around`](Self::around). A layer that has to see what a call asks or answers has a method of
-/// its own in the place of the one here, and `around` is not called then.
+/// A store wrapped around a store. It is a store itself: each call goes to the inner one, within
+/// [`around`](Self::around). A layer that has to see the arguments or the answer of a call
+/// overrides its method; `around` is not called then.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -234,8 +234,8 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// The store inside.
     fn inner(&self) -> &dyn Store;
 
-    /// What is done around each call. `answer` is the call of the inner store, which is not sent
-    /// before it is polled.
+    /// Wraps each call. `answer` is the call of the inner store, which is not sent before it is
+    /// polled.
     fn around<T: Send>(
         &self,
         call: StoreCall,
@@ -250,8 +250,8 @@ pub trait Layer: Debug + Send + Sync + 'static {
         self.inner().wakeups()
     }
 
-    /// [`Store::submit`] of the inner store, within [`around`](Self::around). An error of that is
-    /// the result of each task.
+    /// [`Store::submit`] of the inner store, within [`around`](Self::around). An error of `around`
+    /// becomes the result of each task.
     fn submit(
         &self,
         tasks: Vec<NewTask>,
@@ -287,7 +287,7 @@ calls!(stores);
 mod tests {
     use super::*;
 
-    /// Those that are written out above, beside the table.
+    /// Methods that are written by hand, outside the table.
     const OTHERS: [&str; 6] = [
         "name",
         "namespace",
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_method_of_a_store_is_passed_on() {
-        // A method with a body in its trait would compile without.
+        // A method with a default body in its trait would compile without being forwarded.
         for source in [
             include_str!("../store.rs"),
             include_str!("../operate.rs"),

@@ -1,4 +1,4 @@
-//! Options that every store is opened with.
+//! Options for opening any store.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::name::Namespace;
 /// How long a store remembers a task that has ended, by default.
 pub const DEFAULT_RETENTION: Duration = Duration::from_mins(10);
 
-/// How many ended tasks of one type a store remembers at least, by default.
+/// Minimum number of ended tasks of one type that a store remembers, by default.
 pub const DEFAULT_REMEMBERED: usize = 50_000;
 
 /// The largest [`StoreOptions::remembered`].
 pub const MAX_REMEMBERED: usize = 1_000_000;
 
-/// Longest time that a call may be given.
+/// The longest call timeout.
 pub const MAX_CALL_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// What an acknowledged submit survives, weakest first.
+/// What an acknowledged submit survives, from weakest to strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// The class's name as written in a store URL: `memory`, `process`, `disk`, `replicated`.
+    /// The name of the class as written in a store URL: `memory`, `process`, `disk`, `replicated`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Durability {
     }
 }
 
-/// Reads the name that [`Durability::as_str`] gives.
+/// Parses the name returned by [`Durability::as_str`].
 impl FromStr for Durability {
     type Err = Error;
 
@@ -62,36 +62,35 @@ impl FromStr for Durability {
     }
 }
 
-/// What every store is opened with.
+/// The options for opening any store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The namespace that the store serves; default `default`.
+    /// The namespace of the store; default `default`.
     pub namespace: Namespace,
-    /// The weakest class that an acknowledgement may have; default [`Durability::Process`]. A store
-    /// that cannot keep it refuses to open, and says what to change.
+    /// The weakest acceptable class of an acknowledgement; default [`Durability::Process`]. A store
+    /// that cannot provide it refuses to open, and says what to change.
     pub durability: Durability,
-    /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`], zero: not at all.
+    /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`]; zero: not at all.
     pub retention: Duration,
-    /// How many ended tasks of a type, or of each shard of one, are remembered at least, 1 to
-    /// [`MAX_REMEMBERED`]; default [`DEFAULT_REMEMBERED`]. Above this the oldest are forgotten
-    /// before their retention is over (a store may keep up to twice as many): a request that is
-    /// repeated after that runs again. [`TypeStats::remembered_since`] is the true span. On Redis
-    /// each takes about 110 bytes and its id.
+    /// The minimum number of ended tasks of a type, or of each shard, that are remembered, 1 to
+    /// [`MAX_REMEMBERED`]; default [`DEFAULT_REMEMBERED`]. Beyond this number the oldest are
+    /// forgotten before their retention is over (a store may keep up to twice as many): a request
+    /// that is repeated after that runs again. [`TypeStats::remembered_since`] tells the real span.
+    /// On Redis each takes about 110 bytes plus its id.
     ///
     /// [`TypeStats::remembered_since`]: crate::operate::TypeStats::remembered_since
     pub remembered: usize,
-    /// How long one call may take before it fails; default 5 s. The largest batches take
-    /// milliseconds, so a longer wait means that the store is down. At least 1 ms; more than a day
-    /// counts as a day.
+    /// The time limit of one call; default 5 s. The largest batches take milliseconds, so a longer
+    /// wait means that the store is down. At least 1 ms; more than a day counts as a day.
     pub call_timeout: Duration,
 }
 
 impl StoreOptions {
-    /// The options with every value within its limits; a store opens with these.
+    /// The options with every value within its limits, as a store uses them.
     ///
     /// # Errors
-    /// `InvalidInput` when no call could be answered in time, or as many ended tasks cannot be
-    /// remembered.
+    /// `InvalidInput` if no call could be answered in time, or if the number of remembered tasks is
+    /// out of range.
     pub fn checked(self) -> Result<Self> {
         let timeout = self.call_timeout;
         if timeout < Duration::from_millis(1) {

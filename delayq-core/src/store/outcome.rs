@@ -18,26 +18,25 @@ pub const MAX_ERROR_BYTES: usize = 1_024;
 pub enum SubmitOutcome {
     /// The task is stored and will run.
     Accepted {
-        /// When it is due, on the store's clock.
+        /// Its due time, by the store's clock.
         due_at: Timestamp,
-        /// Whether it took the place of a scheduled or dead task (`OnConflict::Replace`,
-        /// `Debounce`).
+        /// True if it replaced a scheduled or dead task (`OnConflict::Replace`, `Debounce`).
         replaced: bool,
     },
-    /// The task runs now, and this request is stored: it becomes the task once that one is done,
-    /// dead or expired ([`again_if_running`](crate::job::NewTask::again_if_running)).
+    /// The task is running now, and this request is stored: it becomes the task once that one is
+    /// done, dead or expired ([`again_if_running`](crate::job::NewTask::again_if_running)).
     RunsAgain {
-        /// When it is due, on the store's clock; not before the present run has come to its end.
+        /// Its due time, by the store's clock; not before the present run has ended.
         due_at: Timestamp,
     },
     /// The same request was accepted before, or an existing task was kept (`OnConflict::Keep`).
     AlreadyExists {
-        /// Where the existing task is; an ended one is known until its retention is over.
+        /// The state of the existing task; an ended one is known until its retention is over.
         state: TaskState,
     },
     /// Another task has this id; nothing changed.
     Conflict {
-        /// Where it is.
+        /// Its state.
         state: TaskState,
     },
 }
@@ -53,7 +52,7 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// The end of the attempt that `lock` belongs to.
+    /// The end of the attempt with `lock`.
     #[must_use]
     pub fn new(lock: Lock, end: AttemptEnd) -> Self {
         Self { lock, end }
@@ -66,37 +65,37 @@ impl Settlement {
 pub enum AttemptEnd {
     /// Success: the task is done.
     Done,
-    /// Failure, to be repeated: scheduled again, due after the wait; counts one failure. After a
+    /// Failure with a retry: scheduled again, due after the wait; counts one failure. After a
     /// cancel request the task is cancelled instead.
     Retry {
-        /// From now, on the store's clock.
+        /// The wait from now, by the store's clock.
         after: Duration,
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// The workers of the type that have succeeded, this attempt's and earlier ones'.
+        /// The workers of the type that have succeeded in this attempt and earlier ones.
         succeeded: Vec<String>,
     },
     /// Given back: scheduled again, due after the wait; counts one release, no attempt. After a
     /// cancel request the task is cancelled instead.
     Release {
-        /// From now, on the store's clock.
+        /// The wait from now, by the store's clock.
         after: Duration,
         /// As for `Retry`.
         succeeded: Vec<String>,
     },
     /// Failure for good: the task is dead; counts one failure.
     Dead {
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// As for `Retry`: a requeue leaves them out.
+        /// As for `Retry`: a requeue does not run them again.
         succeeded: Vec<String>,
     },
     /// Not worth running any more: the task is expired.
     Expired,
 }
 
-/// The kind of an [`AttemptEnd`]. A settlement repeats another one of its lock if both are of one
-/// kind, whatever else they say.
+/// The kind of an [`AttemptEnd`]. Two settlements of one lock count as the same if their kinds are
+/// equal, whatever their other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndKind {
@@ -122,13 +121,13 @@ impl EndKind {
         Self::Release,
     ];
 
-    /// The number that stores keep: from 1 on, and at most 7.
+    /// The number kept by stores: 1 to 7.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The kind with this number; `None` for another one, so also for 0, which means none.
+    /// The kind with this number; `None` for any other number, including 0, which means none.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
@@ -148,13 +147,13 @@ impl AttemptEnd {
         }
     }
 
-    /// Whether it counts as a failed attempt.
+    /// True if it counts as a failed attempt.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Retry { .. } | Self::Dead { .. })
     }
 
-    /// How soon the task is due again; `None` when it has ended.
+    /// The time until the task is due again; `None` if it has ended.
     #[must_use]
     pub fn due_again_in(&self) -> Option<Duration> {
         match self {
@@ -168,11 +167,10 @@ impl AttemptEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettleOutcome {
-    /// The attempt is settled (also when a settlement of the same [kind](EndKind) had been applied
-    /// before).
+    /// The attempt is settled, now or by an earlier settlement of the same [kind](EndKind).
     Settled,
-    /// Somebody else holds or held the task since, it has ended, or the attempt was settled in
-    /// another way: nothing changed.
+    /// The lock has or had another holder since, the task has ended, or the attempt was settled
+    /// differently: nothing changed.
     LockLost,
 }
 
@@ -180,11 +178,11 @@ pub enum SettleOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtendOutcome {
-    /// The lock now expires at this time, on the store's clock.
+    /// The lock now expires at this time, by the store's clock.
     Extended(Timestamp),
-    /// As `Extended`, and somebody asked to cancel the task: the worker should stop.
+    /// As `Extended`, and a cancel of the task was requested: the worker should stop.
     CancelRequested(Timestamp),
-    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    /// The lock has or had another holder since, or the task has ended: nothing changed.
     LockLost,
 }
 
@@ -195,10 +193,10 @@ pub enum ExtendOutcome {
 pub enum CancelOutcome {
     /// It will never start (again); its memory is freed.
     Cancelled,
-    /// It runs. Its worker is asked to stop, and no further attempt will start. A request to run
-    /// again that came before is dropped.
+    /// It is running. Its worker is asked to stop, and no further attempt will start. An earlier
+    /// request to run again is dropped.
     Running,
-    /// It had ended or is dead.
+    /// It has ended or is dead.
     Finished(TaskState),
     /// There is no such task, or it ended longer ago than the retention.
     NotFound,
@@ -211,12 +209,12 @@ pub enum CancelOutcome {
 pub enum ChangeOutcome {
     /// The change is stored; the task is scheduled for this time.
     Changed {
-        /// When it is due.
+        /// Its due time.
         due_at: Timestamp,
     },
-    /// It runs; nothing changed.
+    /// It is running; nothing changed.
     Running,
-    /// It had ended or is dead; nothing changed.
+    /// It has ended or is dead; nothing changed.
     Finished(TaskState),
     /// There is no such task, or it ended longer ago than the retention.
     NotFound,

@@ -1,16 +1,16 @@
-//! Ended tasks that are forgotten before their retention is over.
+//! Warning about ended tasks that are forgotten before their retention is over.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::name::TaskType;
 
-/// How often a process warns of it.
+/// The interval between two warnings of a process.
 const WARN_EVERY: Duration = Duration::from_hours(1);
 
 /// Warns that ended tasks of a type are forgotten before their retention is over, as there are more
-/// than [`StoreOptions::remembered`](super::StoreOptions::remembered). Once an hour in a process;
-/// for stores.
+/// than [`StoreOptions::remembered`](super::StoreOptions::remembered). Logged once an hour in a
+/// process. Called by stores.
 pub fn warn_of_early_forgetting(task_type: &TaskType, remembered: usize) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,24 +1,24 @@
-//! Wake-ups: which handler should claim before its time.
+//! Wake-ups: tell a handler to claim earlier than planned.
 
 use tokio::sync::broadcast;
 
 use super::Bucket;
 use crate::name::TaskType;
 
-/// Which handlers should claim now.
+/// The handlers that should claim now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wakeup {
-    /// That of this bucket. An unknown bucket may belong to a type that was just resized.
+    /// The handler of this bucket. An unknown bucket may belong to a type that was just resized.
     Bucket(Bucket),
-    /// Those of every bucket of this type.
+    /// The handlers of all buckets of this type.
     Type(TaskType),
-    /// All: wake-ups may have been missed.
+    /// All handlers: wake-ups may have been missed.
     All,
 }
 
 impl Wakeup {
-    /// The type that it is about, if it is about one.
+    /// The type concerned, if it is a single one.
     #[must_use]
     pub fn task_type(&self) -> Option<&TaskType> {
         match self {
@@ -29,7 +29,8 @@ impl Wakeup {
     }
 }
 
-/// A stream of wake-ups. A hint: a handler that misses one finds the task with its next poll.
+/// A stream of wake-ups. They are hints: a handler that misses one finds the task with its next
+/// poll.
 #[derive(Debug)]
 pub struct Wakeups {
     receiver: broadcast::Receiver<Wakeup>,

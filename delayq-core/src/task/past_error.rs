@@ -4,37 +4,40 @@ use serde::Serialize;
 
 use crate::time::Timestamp;
 
-/// Most errors that a query shows of one task: the last ones.
+/// Maximum number of errors of one task shown by a query: the last ones.
 pub const MAX_PAST_ERRORS: usize = 5;
 
-/// Most bytes of a text that [`PastError`] shows.
+/// Maximum length of the text of a [`PastError`], in bytes.
 pub const MAX_PAST_ERROR_BYTES: usize = 200;
 
-/// What is noted of an expired lock, and what stands before its holder, if that is known.
+/// The text for an expired lock, and the text before its holder, if that is known.
 pub(crate) const LOCK_EXPIRED: &str = "its lock expired";
 pub(crate) const HELD_BY: &str = ", held by ";
 
-/// How one attempt failed, or that its lock expired.
+/// The failure of one attempt, or the expiry of its lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PastError {
-    /// When it was stored, on the store's clock. That of an expired lock: when a claim found it.
+    /// The time when it was stored, by the store's clock. For an expired lock: when a claim found
+    /// it.
     pub at: Timestamp,
-    /// The attempt, as [`TaskInfo::attempt`](super::TaskInfo::attempt) counts; 0 if none was made.
+    /// The attempt, counted as in [`TaskInfo::attempt`](super::TaskInfo::attempt); 0 if none was
+    /// made.
     pub attempt: u32,
-    /// The beginning of the error, at most [`MAX_PAST_ERROR_BYTES`], its control characters as
-    /// blanks; or `its lock expired`, with its holder.
+    /// The beginning of the error, at most [`MAX_PAST_ERROR_BYTES`], with spaces instead of control
+    /// characters; or `its lock expired`, with its holder.
     pub error: String,
-    /// When the attempt was claimed, see [`TaskInfo::started_at`](super::TaskInfo::started_at);
-    /// `None` where none was made, and of what an earlier release has stored.
+    /// The time when the attempt was claimed, see
+    /// [`TaskInfo::started_at`](super::TaskInfo::started_at); `None` if none was made, and for an
+    /// error stored by an earlier release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When the attempt was due; `None` where that is not kept: after a release, and where a later
-    /// reschedule or requeue gave another time.
+    /// The due time of the attempt; `None` if the store does not know: after a release, and if a
+    /// later reschedule or requeue set another time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// The instance that made the attempt, by the short form of its identity, see
-    /// [`short`](crate::presence::InstanceId::short); `None` where that is not known.
+    /// [`short`](crate::presence::InstanceId::short); `None` if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
@@ -54,8 +57,8 @@ impl PastError {
         }
     }
 
-    /// Who held the lock by whose expiry the attempt ended, by the short form of its identity;
-    /// `None` of an attempt that failed, and where the holder is not known.
+    /// The holder of the expired lock that ended the attempt, by the short form of its identity;
+    /// `None` for an attempt that failed, and if the holder is not known.
     #[must_use]
     pub fn expired_holder(&self) -> Option<&str> {
         self.error.strip_prefix(LOCK_EXPIRED)?.strip_prefix(HELD_BY)

@@ -1,9 +1,8 @@
 //! Sleeps that end within a tenth of a millisecond of their time.
 //!
-//! Those of tokio are rounded up to whole milliseconds, and so is the wait of its I/O driver: they
-//! end one millisecond late on average, two at most. That would be most of what a task is late. So
-//! one thread of the process, which does nothing else, sleeps until the first of all ends, and
-//! wakes its waiter.
+//! Sleeps of tokio are rounded up to whole milliseconds, and so is the wait of its I/O driver: they
+//! end one millisecond late on average, two at most. That would be most of a task's lateness. So
+//! one dedicated thread of the process sleeps until the earliest of all ends, and wakes its waiter.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::Builder;
 use std::time::Instant;
 
-/// Completes at `end`; on tokio's timer if there is no thread to be had.
+/// Completes at `end`; uses tokio's timer if no thread can be started.
 pub(super) async fn sleep_until(end: Instant) {
     static TIMER: OnceLock<Option<&'static Timer>> = OnceLock::new();
     match TIMER.get_or_init(Timer::start) {
@@ -22,14 +21,14 @@ pub(super) async fn sleep_until(end: Instant) {
     }
 }
 
-/// By when to wake, and whom; numbered, as several may want to be woken at the same time.
+/// The time to wake a sleeper; numbered, as several may have the same time.
 type Key = (Instant, u64);
 
-/// All that sleep. Each step is O(log n).
+/// All sleepers. Each step is O(log n).
 #[derive(Debug, Default)]
 struct Timer {
     sleepers: Mutex<Sleepers>,
-    /// The first end has become earlier.
+    /// Signalled when the first end becomes earlier.
     earlier: Condvar,
 }
 
@@ -78,7 +77,7 @@ impl Timer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sleepers> {
-        // No panic leaves it half changed.
+        // Ignores poisoning: no panic leaves the state half changed.
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,7 +101,7 @@ impl Sleepers {
 struct Sleep {
     timer: &'static Timer,
     end: Instant,
-    /// Its number, once it waits.
+    /// Its number, once it is waiting.
     number: Option<u64>,
 }
 
@@ -162,7 +161,7 @@ mod tests {
             sleep_until(end).await;
             assert!(Instant::now() >= end);
         }
-        // One that is over.
+        // A sleep that is already over.
         sleep_until(begin).await;
     }
 

@@ -30,7 +30,7 @@ impl VirtualClock {
         }
     }
 
-    /// Lets `span` pass, and wakes the sleeps that end by then.
+    /// Lets `span` pass, and wakes the sleeps that have ended by then.
     pub fn advance(&self, span: Duration) {
         self.times.send_modify(|times| {
             times.now = times.now.plus(span);
@@ -38,7 +38,7 @@ impl VirtualClock {
         });
     }
 
-    /// Sets the time of day without any time passing: what an operator or NTP does to a real clock.
+    /// Sets the time of day without any time passing, as an operator or NTP does to a real clock.
     pub fn set(&self, time: Timestamp) {
         self.times.send_modify(|times| times.now = time);
     }
@@ -62,7 +62,7 @@ impl Clock for VirtualClock {
 
     fn sleep_until(&self, elapsed: Duration) -> Sleep {
         let mut times = self.times.subscribe();
-        // Once every clone of the clock is gone, no time can pass any more.
+        // Once every clone of the clock is gone, no more time can pass.
         Box::pin(async move {
             if times
                 .wait_for(|times| times.elapsed >= elapsed)

@@ -4,12 +4,12 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::reply::Reply;
 
-/// One reply a worker, with its index. Most attempts have none.
+/// One reply per worker, with the worker's index. Most attempts have none.
 #[derive(Debug, Default)]
 pub(super) struct Answers(Mutex<Vec<(usize, Reply)>>);
 
 impl Answers {
-    /// Takes the place of an earlier one.
+    /// Adds a reply, replacing an earlier one of the worker.
     pub(super) fn give(&self, worker: usize, reply: Reply) {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|(of, _)| *of != worker);

@@ -1,4 +1,4 @@
-//! Counts of a batch, as its completion task gets them.
+//! Counts of a batch, as passed to its completion task.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,30 +7,30 @@ use crate::state::TaskState;
 /// The header of a completion task: the [`BatchEnd`] as JSON.
 pub const BATCH_HEADER: &str = "delayq-batch";
 
-/// A batch and what became of its members; they add up to [`ended`](Self::ended).
+/// A batch and the ends of its members; the counts add up to [`ended`](Self::ended).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct BatchEnd {
     /// The batch's name.
     pub name: String,
-    /// Its members.
+    /// Number of members.
     pub total: u64,
-    /// Those whose workers succeeded.
+    /// Members whose workers succeeded.
     pub done: u64,
-    /// Those that were dead when they were looked at.
+    /// Members that were dead when they were looked at.
     pub dead: u64,
-    /// Those that were cancelled.
+    /// Members that were cancelled.
     pub cancelled: u64,
-    /// Those that expired.
+    /// Members that expired.
     pub expired: u64,
-    /// Those that ended longer before they were looked at than the retention, or before more ends
-    /// of their type than are `remembered`, or were discarded: how is not known.
+    /// Members with an unknown end: they ended longer ago than the retention when they were looked
+    /// at, or more than `remembered` tasks of their type have ended since, or they were discarded.
     pub forgotten: u64,
 }
 
 impl BatchEnd {
-    /// A batch of so many members, none of which has ended.
+    /// A batch with `total` members, none of which has ended.
     #[must_use]
     pub fn new(name: impl Into<String>, total: u64) -> Self {
         Self {
@@ -40,13 +40,13 @@ impl BatchEnd {
         }
     }
 
-    /// How many members have ended, or are dead.
+    /// The number of members that have ended or are dead.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.done + self.dead + self.cancelled + self.expired + self.forgotten
     }
 
-    /// Counts a member that was found in this state, or not at all. Returns whether it had ended or
+    /// Counts a member that was found in this state, or not at all. Returns true if it had ended or
     /// was dead; others are not counted.
     #[doc(hidden)]
     pub fn count(&mut self, state: Option<TaskState>) -> bool {

@@ -1,4 +1,4 @@
-//! Facts of an attempt, as its worker sees them.
+//! Facts of an attempt, for its worker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::retry::RetryPolicy;
 use crate::task::{AttemptHistory, Headers};
 use crate::time::Timestamp;
 
-/// The header of an occurrence of a recurring task: its time by the clock of the schedule's zone.
+/// The header of an occurrence of a recurring task: its local time in the schedule's zone.
 pub const OCCURRENCE_HEADER: &str = "delayq-occurrence";
 
-/// What a worker gets beside the message: the facts of its attempt, and a signal to stop.
+/// The facts of an attempt, and a signal to stop. A worker gets this with the message.
 #[derive(Clone, Debug)]
 pub struct TaskContext {
     shared: Arc<Shared>,
     stop: StopSignal,
     retry: RetryPolicy,
-    /// Set when the attempt is settled later; `None`: it ends with its workers.
+    /// Set to true if the attempt is settled later; `None`: it ends with its workers.
     later: Option<Arc<AtomicBool>>,
-    /// The index of the worker; `None`: it can have no follow-ups.
+    /// The index of the worker; `None`: it cannot have follow-ups.
     follow_ups_of: Option<usize>,
     is_repeat: bool,
 }
 
-/// What the contexts of one attempt have in common.
+/// The part shared by the contexts of one attempt.
 #[derive(Debug)]
 struct Shared {
     task: Attempt,
@@ -44,7 +44,7 @@ struct Shared {
     answers: Answers,
 }
 
-/// The facts of one attempt, from which a [`TaskContext`] is made.
+/// The facts of one attempt, for creating a [`TaskContext`].
 #[derive(Clone)]
 pub struct Attempt {
     /// The task's type.
@@ -53,11 +53,11 @@ pub struct Attempt {
     pub id: TaskId,
     /// 1-based count of starts.
     pub attempt: u32,
-    /// When this attempt was due.
+    /// The due time of this attempt.
     pub due_at: Timestamp,
-    /// When the store handed it out, on the store's clock.
+    /// The time when the store handed it out, by the store's clock.
     pub claimed_at: Timestamp,
-    /// When the task was accepted.
+    /// The time when the task was accepted.
     pub submitted_at: Timestamp,
     /// The fence of the lock.
     pub fence: u64,
@@ -66,7 +66,7 @@ pub struct Attempt {
 }
 
 impl fmt::Debug for Attempt {
-    /// The names of the headers only.
+    /// Shows only the names of the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt")
             .field("task_type", &self.task_type)
@@ -82,8 +82,8 @@ impl fmt::Debug for Attempt {
 }
 
 impl TaskContext {
-    /// A context for `attempt`, whose [`cancelled`](Self::cancelled) completes with `stop`. The
-    /// plugin makes these; tests of a worker may, too.
+    /// A context for `attempt`, whose [`cancelled`](Self::cancelled) completes with `stop`. Used by
+    /// the plugin and by tests of workers.
     #[must_use]
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl TaskContext {
         }
     }
 
-    /// The same context for a worker that allows so many attempts; default: those of
+    /// The same context for a worker with this maximum number of attempts; default: that of
     /// [`RetryPolicy::DEFAULT`].
     #[must_use]
     pub fn with_max_attempts(mut self, max_attempts: u32) -> Self {
@@ -115,8 +115,8 @@ impl TaskContext {
         self
     }
 
-    /// The same context for an attempt that may be settled later; `flag` is set when it is. The
-    /// callee gives it; tests of a worker may, too.
+    /// The same context for an attempt that may be settled later; `flag` is set when it is. Used by
+    /// the callee and by tests of workers.
     #[must_use]
     pub fn with_later(mut self, flag: Arc<AtomicBool>) -> Self {
         self.later = Some(flag);
@@ -148,14 +148,14 @@ impl TaskContext {
         self.shared.task.attempt
     }
 
-    /// Whether the task may have run before. Unlike [`attempt`](Self::attempt), which is 1 again
-    /// then, this tells also of a release, of a give-back by a shutdown and of a requeue.
+    /// True if the task may have run before. Unlike [`attempt`](Self::attempt), which may be 1
+    /// then, this also covers a release, a give-back by a shutdown and a requeue.
     #[must_use]
     pub fn is_repeat(&self) -> bool {
         self.is_repeat
     }
 
-    /// The most attempts that the worker's retry policy allows; 1 for an at-most-once type.
+    /// The maximum number of attempts of the worker's retry policy; 1 for an at-most-once type.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
         self.retry.max_attempts
@@ -167,27 +167,27 @@ impl TaskContext {
         self.retry
     }
 
-    /// Whether no attempt follows if this one fails (the task goes to dead, or, of an at-most-once
-    /// type, is done as it is): the moment to tell somebody, or to undo
-    /// what earlier attempts did.
+    /// True if no attempt follows when this one fails: the task goes to dead or, if its type is
+    /// at-most-once, it is done already. This is the moment to notify somebody, or to undo what
+    /// earlier attempts did.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
         self.attempt() >= self.retry.max_attempts
     }
 
-    /// When this attempt was due.
+    /// The due time of this attempt.
     #[must_use]
     pub fn due_at(&self) -> Timestamp {
         self.shared.task.due_at
     }
 
-    /// How long after its due time this attempt was handed out, on the store's clock.
+    /// How long after its due time this attempt was handed out, by the store's clock.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         self.shared.task.claimed_at.since(self.shared.task.due_at)
     }
 
-    /// How long before this attempt the task was accepted, on the store's clock.
+    /// How long before this attempt the task was accepted, by the store's clock.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.shared
@@ -196,7 +196,8 @@ impl TaskContext {
             .since(self.shared.task.submitted_at)
     }
 
-    /// When the task was accepted, on the store's clock; a retry or a requeue does not change it.
+    /// The time when the task was accepted, by the store's clock; a retry or a requeue does not
+    /// change it.
     #[must_use]
     pub fn submitted_at(&self) -> Timestamp {
         self.shared.task.submitted_at
@@ -208,22 +209,21 @@ impl TaskContext {
         &self.shared.task.headers
     }
 
-    /// One header.
+    /// The value of one header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.shared.task.headers.get(name).map(String::as_str)
     }
 
-    /// The time that an occurrence of a recurring task stands for, however late it runs; `None` for
-    /// any other task. The header `delayq-occurrence` has it by the clock of the schedule's zone,
-    /// such as `2026-11-24T09:00:00+01:00[Europe/Berlin]`.
+    /// The nominal time of an occurrence of a recurring task, however late it runs; `None` for any
+    /// other task. The header `delayq-occurrence` has it as local time in the schedule's zone, such
+    /// as `2026-11-24T09:00:00+01:00[Europe/Berlin]`.
     #[must_use]
     pub fn occurrence(&self) -> Option<Timestamp> {
         self.header(OCCURRENCE_HEADER)?.into_time().ok()
     }
 
-    /// The batch that this task completes, with what became of its members; `None` for any other
-    /// task.
+    /// The batch that this task completes, with the ends of its members; `None` for any other task.
     #[must_use]
     pub fn batch(&self) -> Option<BatchEnd> {
         serde_json::from_str(self.header(BATCH_HEADER)?).ok()
@@ -235,19 +235,19 @@ impl TaskContext {
         self.shared.task.fence
     }
 
-    /// Has `job` sent when the worker has returned `Ok`, before its task ends as done: both happen,
-    /// or the attempt is repeated. After an attempt that failed nothing is sent.
+    /// Sends `job` when the worker has returned `Ok`, before its task ends as done: both happen, or
+    /// the attempt is repeated. After a failed attempt nothing is sent.
     ///
-    /// Without an id of its own the job gets one that is made of the task, the worker and the
-    /// position among the calls of `then`, so that a repeat of the attempt sends nothing twice: a
-    /// repeat records the same jobs in the same order. A job with an id keeps what has the id
-    /// already, unless it says [`replace`](DelayQueueJob::replace).
+    /// A job without an id gets one derived from the task, the worker and its position among the
+    /// calls of `then`. So a repeated attempt sends nothing twice, provided that it records the
+    /// same jobs in the same order. If a job has an id, an existing task with that id is kept,
+    /// unless the job says [`replace`](DelayQueueJob::replace).
     ///
-    /// The job is checked when it is sent: one that is refused fails the attempt.
+    /// The job is checked when it is sent: a refusal fails the attempt.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] in an at-most-once type, whose tasks end before they start; for the
-    /// type and id of the task itself, which runs; and for more than 1,000 jobs.
+    /// type and id of the running task itself; and for more than 1,000 jobs.
     pub fn then(&self, job: DelayQueueJob) -> Result<()> {
         let invalid = |reason: &str| Err(Error::invalid("follow-up", reason));
         let Some(worker) = self.follow_ups_of else {
@@ -266,8 +266,8 @@ impl TaskContext {
         invalid("at most 1,000 in one attempt")
     }
 
-    /// Takes what the worker of this context has recorded with [`then`](Self::then). The plugin
-    /// does; tests of a worker may, too.
+    /// Takes the jobs that the worker of this context has recorded with [`then`](Self::then). Used
+    /// by the plugin and by tests of workers.
     #[must_use]
     pub fn take_follow_ups(&self) -> Vec<DelayQueueJob> {
         self.follow_ups_of
@@ -275,16 +275,17 @@ impl TaskContext {
             .unwrap_or_default()
     }
 
-    /// Answers `value`, as JSON, to whoever waits for this task (`send_and_wait`): see
+    /// Replies with `value` as JSON to the callers that wait for this task (`send_and_wait`): see
     /// [`reply_with`](Self::reply_with).
     ///
     /// # Errors
-    /// `Serialize` for a value without a JSON form, and those of `reply_with`.
+    /// `Serialize` for a value without a JSON form, and the errors of `reply_with`.
     pub fn reply<R: Serialize + ?Sized>(&self, value: &R) -> Result<()> {
         self.reply_with(Reply::json(value)?)
     }
 
-    /// Answers these bytes to whoever waits for this task: see [`reply_with`](Self::reply_with).
+    /// Replies with these bytes to the callers that wait for this task: see
+    /// [`reply_with`](Self::reply_with).
     ///
     /// # Errors
     /// Those of `reply_with`.
@@ -292,10 +293,10 @@ impl TaskContext {
         self.reply_with(Reply::bytes(body))
     }
 
-    /// Answers to whoever waits for this task. The reply is kept when the worker has returned `Ok`,
-    /// before its task ends as done: whoever sees the task done finds it. That of an attempt which
-    /// fails is dropped, a second one takes the place of the first, and of several workers of one
-    /// task the last one to end has it.
+    /// Replies to the callers that wait for this task. The reply is stored when the worker has
+    /// returned `Ok`, before its task ends as done: everybody who sees the task done finds it. The
+    /// reply of a failed attempt is dropped. A second reply replaces the first. If a task has
+    /// several workers, the reply of the last one to end counts.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for a reply that [cannot be kept](Reply::check), and in an
@@ -311,19 +312,19 @@ impl TaskContext {
         Ok(())
     }
 
-    /// Takes the reply of the worker of this context. The plugin does; tests of a worker may, too.
+    /// Takes the reply of this context's worker. Used by the plugin and by tests of workers.
     #[must_use]
     pub fn take_reply(&self) -> Option<Reply> {
         self.shared.answers.take(self.follow_ups_of?)
     }
 
-    /// Leaves the end of this attempt to whoever settles its lock: the task is not done when its
-    /// worker returns `Ok`. What the worker returns else ends the attempt as ever. Of service mode
-    /// alone, where `callee::Settlements` of delayq-plugin does both.
+    /// Leaves the end of this attempt to a later settlement of its lock: the task is not done when
+    /// its worker returns `Ok`. Any other result of the worker ends the attempt as usual. Only in
+    /// service mode, where `callee::Settlements` of delayq-plugin does both.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] where no server called the worker, and for the second time in one
-    /// attempt.
+    /// [`Error::InvalidInput`] if the worker was not called by a server, and for a second call in
+    /// one attempt.
     pub fn settle_later(&self) -> Result<()> {
         let invalid = |reason: &str| Err(Error::invalid("later settlement", reason));
         match &self.later {
@@ -335,21 +336,21 @@ impl TaskContext {
         }
     }
 
-    /// The same context for the worker with this index among those of its type, whose follow-ups
-    /// and reply are its own; `None`: it can have none. Default: the first one.
+    /// The same context for the worker with this index among those of its type, which has its own
+    /// follow-ups and reply; `None`: it cannot have any. Default: the first worker.
     #[must_use]
     pub fn with_follow_ups_of(mut self, worker: Option<usize>) -> Self {
         self.follow_ups_of = worker;
         self
     }
 
-    /// Completes when the attempt should stop: its lock is lost, somebody cancelled the task, its
-    /// time is up, or the process shuts down. Whatever it does later can no longer settle the task.
+    /// Completes when the attempt should stop: its lock is lost, the task was cancelled, its time
+    /// is up, or the process shuts down. After that, the attempt can no longer settle the task.
     pub async fn cancelled(&self) {
         self.stop.stopped().await;
     }
 
-    /// Whether the attempt should stop; for blocking workers and loops.
+    /// True if the attempt should stop; for blocking workers and loops.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.stop.is_stopped()

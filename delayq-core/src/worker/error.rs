@@ -3,37 +3,38 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What an attempt returns.
+/// The result of an attempt.
 pub type TaskResult = Result<(), TaskError>;
 
 /// How an attempt failed, which decides what happens next.
 ///
-/// Any error converts with `?` and means: try again by the retry policy. An error is a
+/// Any error converts with `?` and means a retry by the retry policy. An error is a
 /// `std::error::Error` that is `Send + Sync + 'static`, an `anyhow::Error` or the like, or text.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// Try again as the retry policy says; dead after the last attempt.
+    /// Retry according to the retry policy; dead after the last attempt.
     Retry(String),
-    /// Try again after this wait instead of the policy's; still counts as an attempt.
+    /// Retry after this wait instead of the policy's; still counts as an attempt.
     RetryAfter(Duration, String),
-    /// Never try again: dead at once.
+    /// Never retry: dead at once.
     Dead(String),
-    /// Not now: give the task back, due after this wait, without burning an attempt.
+    /// Give the task back, due after this wait, without using up an attempt.
     Release(Duration),
-    /// Somebody else has settled the attempt with its lock: nothing is left to settle. Of a server
-    /// whose instances settle their tasks later.
+    /// The attempt was already settled with its lock by somebody else: there is nothing left to
+    /// settle. Used by a server whose instances settle their tasks later.
     #[doc(hidden)]
     Settled,
 }
 
 impl TaskError {
-    /// Try again as the retry policy says.
+    /// A retry according to the retry policy.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self::Retry(error.to_string())
     }
 
-    /// Try again after `wait`, whatever the policy's wait; its number of attempts still counts.
+    /// A retry after `wait` instead of the policy's wait; the policy's number of attempts still
+    /// applies.
     pub fn retry_after(wait: Duration, error: impl fmt::Display) -> Self {
         Self::RetryAfter(wait, error.to_string())
     }
@@ -43,8 +44,8 @@ impl TaskError {
         Self::Dead(error.to_string())
     }
 
-    /// Gives the task back without burning an attempt; it is due again after `wait`. For waiting on
-    /// something that is not wrong: a call that fails is a retry. After
+    /// Gives the task back without using up an attempt; it is due again after `wait`. For waiting
+    /// on something when nothing is wrong: after a failed call use a retry. After
     /// [`max_releases`](crate::WorkerOptions::max_releases) the task is dead.
     #[must_use]
     pub fn release(wait: Duration) -> Self {
@@ -52,8 +53,8 @@ impl TaskError {
     }
 }
 
-// By way of the box, because `anyhow::Error` is no `std::error::Error`, but boxes itself as one.
-// Without the attribute the compiler tells in three errors what the box lacks.
+// Converts through the box, because `anyhow::Error` is not a `std::error::Error` but converts to a
+// boxed one. Without the attribute the compiler reports three errors about the box.
 #[diagnostic::do_not_recommend]
 impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for TaskError {
     /// The error and its sources, joined by `: `.

@@ -1,19 +1,19 @@
-//! Follow-ups: the jobs that the workers of an attempt want sent at its end.
+//! Follow-ups: the jobs to send at the end of an attempt, as recorded by its workers.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::job::DelayQueueJob;
 
-/// Most follow-ups of one worker in one attempt.
+/// Maximum number of follow-ups of one worker in one attempt.
 const MAX_FOLLOW_UPS: usize = 1_000;
 
-/// What was recorded so far, with the index of its worker. Most attempts record nothing: then it is
-/// one word.
+/// The jobs recorded so far, each with the index of its worker. Most attempts record none; then
+/// this is one word.
 #[derive(Debug, Default)]
 pub(super) struct FollowUps(OnceLock<Mutex<Vec<(usize, DelayQueueJob)>>>);
 
 impl FollowUps {
-    /// Returns whether there was room.
+    /// Returns true if there was room.
     pub(super) fn push(&self, worker: usize, job: DelayQueueJob) -> bool {
         let recorded = self.0.get_or_init(Mutex::default);
         let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// A switch that is turned once. Clones share it; [`TaskContext`](super::TaskContext) listens to
-/// one.
+/// A switch that is set once. Clones share it; [`TaskContext`](super::TaskContext) listens to one.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal {
     state: Arc<State>,
@@ -20,7 +19,7 @@ struct State {
 }
 
 impl StopSignal {
-    /// A signal that nobody has given yet.
+    /// A signal that has not been given yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -32,16 +31,16 @@ impl StopSignal {
         self.state.listeners.notify_waiters();
     }
 
-    /// Whether the signal was given.
+    /// True if the signal was given.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.state.is_stopped.load(Ordering::Acquire)
     }
 
-    /// Completes once the signal is given; at once when it was given before.
+    /// Completes once the signal is given, or at once if it was given before.
     pub async fn stopped(&self) {
         let mut notified = pin!(self.state.listeners.notified());
-        // Listening begins before the check, so a signal given between the two is not missed.
+        // Listening begins before the check, so that a signal given in between is not missed.
         notified.as_mut().enable();
         if !self.is_stopped() {
             notified.await;

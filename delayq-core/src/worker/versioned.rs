@@ -1,4 +1,4 @@
-//! A worker that knows the versions of its messages.
+//! A worker that handles versions of its messages.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::job::version_of;
 use crate::log_limit::LogLimit;
 
 /// How long a message of a newer version waits before its next attempt, so that a rolling deploy
-/// can bring a worker that knows it.
+/// can start a worker that knows it.
 pub const NEWER_VERSION_WAIT: Duration = Duration::from_mins(1);
 
-/// The log lines about messages of newer versions.
+/// Limit on log lines about messages of newer versions.
 static NEWER: LogLimit = LogLimit::new();
 
-/// What turns a message of an older version into one of the present version.
+/// Converts a message of an older version into the present version.
 type Upcast = Box<dyn Fn(u32, Value) -> Result<Value, String> + Send + Sync>;
 
-/// A worker that knows messages up to a version: what `#[task_worker(version = 2, upcast = ..)]`
-/// registers. The version of a message is given by
-/// [`DelayQueueJob::version`](crate::DelayQueueJob::version).
+/// A worker that knows messages up to a version, as registered by
+/// `#[task_worker(version = 2, upcast = ..)]`.
+/// [`DelayQueueJob::version`](crate::DelayQueueJob::version) sets the version of a message.
 ///
-/// - A message of this version goes to the worker as it is.
-/// - One of an older version is a JSON value that `upcast` turns into the present form; an error
-///   sends the task to dead. Without an `upcast` the worker gets it as it is.
-/// - One of a newer version is not read. The attempt fails, and the next one is a minute later, so
-///   that a newer instance may take it; after the last attempt the task is dead.
+/// - A message of this version is passed to the worker unchanged.
+/// - A message of an older version is a JSON value that `upcast` converts to the present version;
+///   an error sends the task to dead. Without an `upcast` it is passed to the worker unchanged.
+/// - A message of a newer version is not read. The attempt fails, and the next one is a minute
+///   later, so that a newer instance may take it; after the last attempt the task is dead.
 pub struct Versioned<W> {
     worker: W,
     version: u32,
@@ -42,7 +42,7 @@ impl<W> std::fmt::Debug for Versioned<W> {
 }
 
 impl<W: TaskWorker> Versioned<W> {
-    /// `worker`, which knows messages of `version` and of older ones.
+    /// Wraps `worker`, which knows messages of `version` and of older ones.
     pub fn new(worker: W, version: u32) -> Self {
         let upcast = None;
         Self {
@@ -52,8 +52,7 @@ impl<W: TaskWorker> Versioned<W> {
         }
     }
 
-    /// The same, and `upcast` turns a message of the older version given into one of the present
-    /// version.
+    /// Sets `upcast`, which converts a message of the given older version into the present version.
     #[must_use]
     pub fn upcast<E: std::fmt::Display>(
         mut self,
@@ -64,7 +63,7 @@ impl<W: TaskWorker> Versioned<W> {
         self
     }
 
-    /// The message in the present form, when it has to be changed.
+    /// The message in the present version, if it has to be converted.
     fn upcasted(&self, message: &[u8], found: u32) -> Result<Option<Vec<u8>>, TaskError> {
         let Some(upcast) = self.upcast.as_ref().filter(|_| found < self.version) else {
             return Ok(None);
@@ -73,7 +72,7 @@ impl<W: TaskWorker> Versioned<W> {
             let version = self.version;
             TaskError::dead(format!("message of version {found}, not {version}: {what}"))
         };
-        // Of serde_json's errors those of syntax quote nothing of the message.
+        // serde_json's syntax errors quote nothing of the message.
         let value = serde_json::from_slice(message)
             .map_err(|error| dead(format!("it is no JSON: {error}")))?;
         let value = upcast(found, value).map_err(|error| dead(format!("upcast: {error}")))?;
@@ -82,7 +81,7 @@ impl<W: TaskWorker> Versioned<W> {
     }
 }
 
-// Without this the compiler suggests it for what is no worker.
+// Otherwise the compiler suggests this wrapper for a type that is not a worker.
 #[diagnostic::do_not_recommend]
 #[async_trait]
 impl<W: TaskWorker> TaskWorker for Versioned<W> {

@@ -7,8 +7,8 @@ use syn::Type;
 use super::{conditions, task_type};
 use crate::parse::{Args, Function, Message};
 
-/// An empty enum beside the function and named like it: a function lives among the values, an enum
-/// among the types, so both have the name, and one `use` brings both.
+/// An empty enum with the same name as the function. Functions are in the value namespace and enums
+/// in the type namespace, so both can have the name, and one `use` imports both.
 pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Function) -> TokenStream {
     let item = &function.item;
     let (name, vis) = (&item.sig.ident, &item.vis);
@@ -42,8 +42,7 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
     }
 }
 
-/// `fn job`: its arguments are the message, and before it the type when the function serves a
-/// pattern.
+/// `fn job`: its argument is the message, with the type before it if the function serves a pattern.
 fn job(private: &TokenStream, args: &Args, function: &Function) -> TokenStream {
     let task_type = args.task_type.as_ref();
     let is_pattern = task_type.is_some_and(|name| name.is_pattern());
@@ -74,7 +73,7 @@ fn job(private: &TokenStream, args: &Args, function: &Function) -> TokenStream {
     }
 }
 
-/// The message's argument, what it must be able to do, and the expression that makes the job.
+/// The message's argument, its trait bounds, and the expression that creates the job.
 fn made(
     private: &TokenStream,
     message: Option<&Message>,
@@ -108,9 +107,9 @@ fn made(
     }
 }
 
-/// `where T: Serialize`, looked at only where `job` is called: a program that only receives the
-/// message needs no `Serialize`. The `for<'a>` is what puts the look off. A type with a lifetime
-/// left out cannot stand in a where clause, so it has to be `Serialize` in any case.
+/// `where T: Serialize`, which is only checked if `job` is called: a program that only receives the
+/// message needs no `Serialize`. The `for<'a>` delays the check. A type with an elided lifetime
+/// cannot be in a where clause, so it always has to be `Serialize`.
 fn serialize(private: &TokenStream, ty: &Type) -> Option<TokenStream> {
     let text = ty.to_token_stream().to_string();
     (!text.contains(['&', '\''])).then(|| {

@@ -1,4 +1,5 @@
-//! What hands a worker to the linker: `inventory::submit!` and, for a function, a type to submit.
+//! Registration of a worker with the linker: `inventory::submit!` and, for a function, a worker
+//! type.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use syn::spanned::Spanned;
 use super::{conditions, task_type};
 use crate::parse::{Args, Argument, Function, Item, JsonType, Message, Passed, Retry, RetryArgs};
 
-/// The code beside the user's item, in a `const _` so that none of its names can meet the user's.
+/// The code generated beside the user's item, in a `const _` so that its names cannot clash with
+/// the user's.
 pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
     let (attributes, default_name, worker, build) = match item {
         Item::Implementation(worker) => {
@@ -62,7 +64,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
     }
 }
 
-/// The worker, in what looks at the versions of its messages if it was told one.
+/// The worker, wrapped in a check of message versions if the attribute has a version.
 fn versioned(private: &TokenStream, args: &Args) -> TokenStream {
     if args.version.is_none() {
         return quote! { __worker };
@@ -74,7 +76,7 @@ fn versioned(private: &TokenStream, args: &Args) -> TokenStream {
     quote! { #private::Versioned::new(__worker, #version) #upcast }
 }
 
-/// `ty`, made from the components; a type that cannot be is pointed at.
+/// `ty`, built from the components; an error points at a type that cannot be built.
 fn built(private: &TokenStream, ty: &Type) -> TokenStream {
     quote_spanned! {ty.span()=>
         <#ty as #private::FromComponents>::from_components(__components)?
@@ -123,7 +125,8 @@ fn function_worker(
 ) -> TokenStream {
     let (names, types): (Vec<_>, Vec<_>) = components.fields.iter().cloned().unzip();
     let call = call(private, args, function, &names);
-    // Pointed at the function's name, so that a future which is not `Send` is found there.
+    // Has the span of the function's name, so that an error about a future that is not `Send`
+    // points there.
     let at = function.item.sig.ident.span();
     let future = quote_spanned! {at=> async move { #call } };
     let here = private.clone().into_iter().map(|mut token| {
@@ -147,7 +150,8 @@ fn function_worker(
                 #private::TaskWorker::invoke_bytes(self, __message.as_bytes(), __cx).await
             }
 
-            // As #[async_trait] writes it, which would point at the attribute.
+            // Written like the output of #[async_trait], which itself would point errors at the
+            // attribute.
             fn invoke_bytes<'life0, 'life1, 'life2, 'async_trait>(
                 &'life0 self,
                 __message: &'life1 [::core::primitive::u8],
@@ -219,7 +223,7 @@ fn read_json(private: &TokenStream, args: &Args, json: &JsonType) -> TokenStream
     quote! { #converted(#read(__message)?) }
 }
 
-/// The options given, over the defaults of delayq-core, which this crate does not repeat.
+/// The given options, applied over the defaults of delayq-core, which this crate does not repeat.
 fn options(private: &TokenStream, args: &Args) -> TokenStream {
     let time =
         |time: &Option<SpannedValue<Duration>>| time.as_ref().map(|time| duration(private, **time));
@@ -316,7 +320,7 @@ fn policy_given(private: &TokenStream, policy: &RetryArgs) -> TokenStream {
     given(&quote! { #private::RetryPolicy }, &fields)
 }
 
-/// A value of type `ty` with the fields that were given, and its defaults.
+/// A value of type `ty` with the given fields, and the type's defaults for the others.
 fn given(ty: &TokenStream, fields: &[(&str, Option<TokenStream>)]) -> TokenStream {
     let given = fields.iter().filter_map(|(name, value)| {
         let name = format_ident!("{name}");

@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[task_worker(..)]`.
+//! The arguments of `#[task_worker(..)]`.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::rate::{self, Rate};
 use super::schedule::{self, Every};
 use super::value::{self, TypeName};
 
-/// The longest wait between attempts when `cap` is not given, as delayq-core's
+/// The longest wait between attempts if `cap` is not given, as in delayq-core's
 /// `RetryPolicy::DEFAULT`.
 const DEFAULT_CAP: Duration = Duration::from_mins(10);
 
-/// The options, each one valid, and none against another.
+/// The options, each of them valid and consistent with the others.
 #[derive(Default, FromMeta)]
 pub(crate) struct Args {
-    /// Which tasks; always there once `parse` succeeded.
+    /// The task type or pattern; always present once `parse` has succeeded.
     #[darling(default, rename = "type", with = value::task_type)]
     pub(crate) task_type: Option<SpannedValue<TypeName>>,
     #[darling(default, with = value::worker_name)]
@@ -92,20 +92,20 @@ pub(crate) struct RetryArgs {
     pub(crate) base: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::duration)]
     pub(crate) cap: Option<SpannedValue<Duration>>,
-    /// Percents.
+    /// In percent.
     #[darling(default, with = value::percent)]
     pub(crate) jitter: Option<SpannedValue<u8>>,
 }
 
 impl Args {
-    /// Reads and checks the whole attribute.
+    /// Parses and checks the whole attribute.
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let args: Self = read(&list(tokens)?, OPTIONS)?;
         args.check()?;
         Ok(args)
     }
 
-    /// The type alone, for what is written again beside the error of another option.
+    /// Only the type, for code generated beside the error about another option.
     pub(crate) fn type_only(tokens: TokenStream) -> Self {
         let items = NestedMeta::parse_meta_list(tokens).unwrap_or_default();
         let task_type = items.iter().find_map(|item| match item {
@@ -287,7 +287,7 @@ impl RetryArgs {
         }
     }
 
-    /// The cap; a fixed wait that is longer than the default one is its own.
+    /// The cap. A fixed wait longer than the default cap is its own cap.
     pub(crate) fn cap(&self) -> Option<Duration> {
         match (&self.cap, &self.base) {
             (Some(cap), _) => Some(**cap),

@@ -1,4 +1,4 @@
-//! The values of `upcast` and `alias`: how a worker reads what older programs sent.
+//! The values of `upcast` and `alias`: compatibility with messages sent by older programs.
 
 use syn::{Expr, ExprPath, Lit, Meta};
 

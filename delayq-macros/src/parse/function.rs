@@ -15,31 +15,31 @@ pub(crate) struct Function {
     pub(crate) arguments: Vec<Argument>,
 }
 
-/// What one argument is filled from.
+/// The source of an argument.
 pub(crate) enum Argument {
     Message(Message),
     Context(Passed),
-    /// With the whole type, `Component<T>`.
+    /// The whole type, `Component<T>`.
     Component(Box<Type>),
 }
 
-/// How the message is read.
+/// The way the message is parsed.
 pub(crate) enum Message {
     Json(Box<JsonType>),
     Text(Passed),
     Bytes(Passed),
 }
 
-/// `Json<T>`, as it is written.
+/// `Json<T>`, as written by the user.
 pub(crate) struct JsonType {
     pub(crate) written: Type,
     /// The `T`.
     pub(crate) of: Type,
-    /// Whether the name is another one, and the compiler has to say whether it means `Json`.
+    /// True if the type has another name, so that the compiler has to check if it means `Json`.
     pub(crate) renamed: bool,
 }
 
-/// Whether the function takes `&T` or `T`.
+/// Tells if the function takes `&T` or `T`.
 #[derive(Clone, Copy)]
 pub(crate) enum Passed {
     Borrowed,
@@ -53,7 +53,7 @@ impl Function {
         Ok(Self { item, arguments })
     }
 
-    /// The message's argument, if the function takes one.
+    /// The argument for the message, if the function has one.
     pub(crate) fn message(&self) -> Option<&Message> {
         self.arguments.iter().find_map(|argument| match argument {
             Argument::Message(message) => Some(message),
@@ -61,7 +61,7 @@ impl Function {
         })
     }
 
-    /// What the function returns, written out.
+    /// The function's return type, written out.
     pub(crate) fn output(&self) -> TokenStream {
         match &self.item.sig.output {
             ReturnType::Default => quote::quote!(()),
@@ -150,7 +150,7 @@ fn arguments(item: &ItemFn) -> Result<Vec<Argument>> {
     Ok(arguments)
 }
 
-/// The type, if it is perhaps a message: beside another one it is none.
+/// The argument's type, unless another argument is already the message.
 fn renamed(argument: &Argument) -> Option<&Type> {
     match argument {
         Argument::Message(Message::Json(json)) if json.renamed => Some(&json.written),
@@ -158,7 +158,8 @@ fn renamed(argument: &Argument) -> Option<&Type> {
     }
 }
 
-/// `&message: &str` takes the reference away, and what is behind it has no size or cannot be moved.
+/// Refuses a pattern such as `&message: &str`: it removes the reference, and the value behind it is
+/// unsized or cannot be moved.
 fn check_pattern(input: &PatType) -> Result<()> {
     match &*input.pat {
         Pat::Reference(pattern) if matches!(bare(&input.ty), Type::Reference(_)) => {
@@ -247,7 +248,7 @@ fn owned(ty: &Type) -> Result<Argument> {
     }
 }
 
-/// Types `X<T>` that are not `Json<T>`, imported by another name.
+/// Types `X<T>` that are certainly not `Json<T>` imported under another name.
 const WRAPPERS: [&str; 15] = [
     "Arc",
     "Box",
@@ -336,7 +337,7 @@ fn unknown(ty: &Type) -> Error {
     )
 }
 
-/// What was probably meant.
+/// A guess at what the user meant.
 fn hint(ty: &Type) -> Option<String> {
     let inner = match bare(ty) {
         Type::Reference(reference) => &reference.elem,

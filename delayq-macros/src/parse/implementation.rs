@@ -29,7 +29,7 @@ impl Implementation {
             ));
         }
         if let Some(attribute) = attribute(&item.attrs, "async_trait") {
-            // #[async_trait] alone means the same; #[async_trait(?Send)] does not.
+            // #[async_trait] without arguments means the same; #[async_trait(?Send)] does not.
             if let syn::Meta::List(list) = &attribute.meta {
                 return Err(Error::new_spanned(
                     &list.tokens,
@@ -50,7 +50,7 @@ impl Implementation {
     }
 }
 
-/// Whether `item` is written as an implementation of `TaskWorker`, right or wrong.
+/// True if `item` is written as an implementation of `TaskWorker`, correct or not.
 pub(crate) fn is_worker_impl(item: &ItemImpl) -> bool {
     is_task_worker(item.trait_.as_ref().map(|(path, _)| path))
 }
@@ -99,7 +99,7 @@ fn methods(item: &ItemImpl) -> impl Iterator<Item = &ImplItemFn> {
     })
 }
 
-/// What is wrong with the signature of `method`, if it is a method of `TaskWorker`.
+/// The mistake in the signature of `method`, if it is a method of `TaskWorker`.
 pub(crate) fn wrong_method(method: &ImplItemFn) -> Option<Error> {
     let sig = &method.sig;
     let (right, binary) = match sig.ident.to_string().as_str() {
@@ -137,7 +137,7 @@ pub(crate) fn wrong_method(method: &ImplItemFn) -> Option<Error> {
     Some(Error::new_spanned(sig, format!("{what}: write `{right}`")))
 }
 
-/// For those who know the function form.
+/// A hint for users who know the function form.
 fn hint(sig: &Signature) -> &'static str {
     let is_json = |input: &FnArg| match input {
         FnArg::Typed(input) => is_named(&input.ty, "Json"),
@@ -150,7 +150,7 @@ fn hint(sig: &Signature) -> &'static str {
     }
 }
 
-/// Whether #[`async_trait`] above has rewritten the method already; its lifetime tells.
+/// True if an #[`async_trait`] above has already rewritten the method, which its lifetime shows.
 fn is_boxed(sig: &Signature) -> bool {
     let mut lifetimes = sig.generics.lifetimes();
     lifetimes.any(|parameter| parameter.lifetime.ident == "async_trait")
@@ -165,8 +165,8 @@ fn takes_self(sig: &Signature) -> bool {
     matches!(kind, Some(ReceiverKind::Reference(..))) && sig.generics.params.is_empty()
 }
 
-/// Whether a message and a context follow `&self`. The context may be an alias: the compiler checks
-/// it.
+/// True if a message and a context follow `&self`. The context may be an alias, which the compiler
+/// checks.
 fn takes_message(sig: &Signature, binary: bool) -> bool {
     let mut types = sig.inputs.iter().skip(1).map(referent);
     let (message, cx, end) = (types.next(), types.next(), types.next());
@@ -197,7 +197,7 @@ fn referent(input: &FnArg) -> Option<&Type> {
     }
 }
 
-/// Whether this can be `TaskResult`. An alias is left to the compiler; `Result` is looked into,
+/// True if this can be `TaskResult`. An alias is left to the compiler. A `Result` is examined here,
 /// because the compiler would explain a wrong error type in terms of boxed futures.
 fn returns_result(output: &ReturnType) -> bool {
     let ReturnType::Type(_, ty) = output else {

@@ -1,4 +1,4 @@
-//! The options in a list, by their names: read, or refused with what to write.
+//! The options in a list, by name: parsed, or refused with what to write.
 
 use darling::ast::NestedMeta;
 use darling::error::Accumulator;
@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::Meta;
 
-/// From which likeness on a name is suggested; darling uses the same.
+/// Minimum similarity for suggesting a name; darling uses the same value.
 const ALIKE: f64 = 0.8;
 
 pub(super) const OPTIONS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[&str] = &[
 ];
 pub(super) const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
-/// Splits at the commas.
+/// Splits the list at the commas.
 pub(super) fn list(tokens: TokenStream) -> syn::Result<Vec<NestedMeta>> {
     NestedMeta::parse_meta_list(tokens).map_err(|error| {
         let message =
@@ -48,7 +48,7 @@ pub(super) fn list(tokens: TokenStream) -> syn::Result<Vec<NestedMeta>> {
     })
 }
 
-/// Reads `items` as a `T` whose options are `options`.
+/// Parses `items` as a `T` with these `options`.
 pub(super) fn read<T: FromMeta>(items: &[NestedMeta], options: &[&str]) -> Result<T> {
     let mut errors = Error::accumulator();
     let known = known(items, options, &mut errors);
@@ -57,7 +57,7 @@ pub(super) fn read<T: FromMeta>(items: &[NestedMeta], options: &[&str]) -> Resul
     value.ok_or_else(|| Error::custom("no value and no error"))
 }
 
-/// The items that are options with a value; the others become errors in this crate's words.
+/// The items that are options with a value; others become errors with this crate's texts.
 fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Vec<NestedMeta> {
     let mut seen = Vec::new();
     let mut known = Vec::new();
@@ -83,7 +83,7 @@ fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Ve
     known
 }
 
-/// One error for the options of `retry(..)` that stand beside it, or the other way round, and their
+/// One error for all options of `retry(..)` that are outside it, or the other way round, and their
 /// names.
 fn misplaced(items: &[NestedMeta], options: &[&str]) -> Option<(Error, Vec<String>)> {
     let in_retry = options == RETRY_OPTIONS;
@@ -105,7 +105,7 @@ fn misplaced(items: &[NestedMeta], options: &[&str]) -> Option<(Error, Vec<Strin
     Some((Error::custom(message).with_span(*first), names))
 }
 
-/// `item` as a person writes it.
+/// `item` formatted as a person would write it.
 fn written(item: &NestedMeta) -> String {
     match item {
         NestedMeta::Meta(Meta::NameValue(pair)) => {

@@ -1,4 +1,4 @@
-//! The value of `fleet_rate`: so many starts in a span, as text.
+//! The value of `fleet_rate`: a number of starts per span, as text.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use syn::Meta;
 
 use super::value::{Value, name_of, spanned, text, wrong};
 
-/// Most starts in one span, as delayq-core's.
+/// Maximum number of starts in one span, as in delayq-core.
 const MAX_STARTS: u32 = 1_000_000;
 
-/// So many starts in a span.
+/// A number of starts per span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) starts: u32,
@@ -30,7 +30,7 @@ pub(super) fn rate(item: &Meta) -> Value<Rate> {
     }
 }
 
-/// `100/s`, `10/min`, `5/h`; blanks around the `/` do no harm.
+/// `100/s`, `10/min`, `5/h`; spaces around the `/` are allowed.
 pub(super) fn parse_rate(text: &str) -> Result<Rate, &'static str> {
     let (starts, unit) = text
         .split_once('/')

@@ -10,7 +10,7 @@ use syn::Meta;
 
 use super::value::{TypeName, Value, parse_duration, spanned, text, wrong};
 
-/// As delayq-plugin's `Schedule`.
+/// As in delayq-plugin's `Schedule`.
 const MAX_EVERY: Duration = Duration::from_hours(24 * 366);
 
 /// A cron expression or an interval, with its text.
@@ -70,7 +70,7 @@ fn check_cron(text: &str) -> std::result::Result<(), String> {
     Err("it never comes; is there such a day?".to_owned())
 }
 
-/// Whether it has a time, from shortly before a whole cycle of leap days on.
+/// True if it ever matches, from shortly before a whole cycle of leap days.
 fn comes(crontab: &Crontab) -> bool {
     crontab.find_next("2023-12-31T00:00:00Z").is_ok()
 }

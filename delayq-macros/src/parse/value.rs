@@ -1,6 +1,6 @@
 //! The values of options: text, durations, numbers, choices.
 //!
-//! Each function reads `name = value` and answers a mistake with a line to write instead.
+//! Each function parses `name = value` and reports a mistake with a line to write instead.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use syn::{Expr, ExprPath, Lit, Meta};
 
 use crate::name::{check_pattern, check_word};
 
-/// The longest duration, as delayq-core's `MAX_DELAY`: longer ones are mistakes of units.
+/// The longest duration, as delayq-core's `MAX_DELAY`: longer ones are unit mistakes.
 const MAX_DURATION: Duration = Duration::from_hours(87_600);
 /// The shortest lock: below it a busy machine could not extend its locks in time.
 const MIN_LOCK: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(super) fn name_of(item: &Meta) -> String {
     darling::util::path_to_string(item.path())
 }
 
-/// The value of `name = value`; `example` is a value that would do.
+/// The value of `name = value`; `example` is a valid value for the error.
 fn value<'a>(item: &'a Meta, example: &str) -> Result<&'a Expr> {
     let Meta::NameValue(pair) = item else {
         let name = name_of(item);
@@ -47,7 +47,7 @@ fn value<'a>(item: &'a Meta, example: &str) -> Result<&'a Expr> {
     Ok(bare(&pair.value))
 }
 
-/// `expr` without the invisible groups that a `macro_rules!` macro puts around what it passes on.
+/// `expr` without the invisible groups that a `macro_rules!` macro adds around it.
 fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => bare(&group.expr),
@@ -79,7 +79,7 @@ pub(super) fn text(item: &Meta, example: &str) -> Result<(String, proc_macro2::S
 /// A task type, or a pattern of task types.
 pub(crate) enum TypeName {
     Text(String),
-    /// A constant; its text is checked when the program is compiled.
+    /// A constant; its text is checked at compile time.
     Constant(ExprPath),
 }
 
@@ -115,7 +115,7 @@ pub(super) fn task_type(item: &Meta) -> Value<TypeName> {
     Ok(Some(spanned(TypeName::Text(text), &span)))
 }
 
-/// A path that is written as constants are; other words are texts that lack their quotes.
+/// A path written like a constant; other words are texts without their quotes.
 fn constant(value: &Expr) -> Option<&ExprPath> {
     let Expr::Path(path) = value else { return None };
     let name = path.path.segments.last()?.ident.to_string();
@@ -123,7 +123,7 @@ fn constant(value: &Expr) -> Option<&ExprPath> {
     name.chars().all(is_constant).then_some(path)
 }
 
-/// What to write instead of a pattern with a star in the middle.
+/// The correct form of a pattern with a star in the middle.
 fn stars_at_the_end(text: &str) -> String {
     let pattern = text.split_inclusive('*').next().unwrap_or_default();
     if pattern == text || pattern == "*" || check_pattern(pattern).is_err() {
@@ -185,7 +185,7 @@ pub(super) fn duration(item: &Meta) -> Value<Duration> {
     Ok(Some(spanned(duration, value)))
 }
 
-/// `30s` or `1.5h`, written without its quotes.
+/// `30s` or `1.5h`, written without quotes.
 fn unquoted(value: &Expr) -> Option<String> {
     let text = value.to_token_stream().to_string();
     parse_duration(&text).map(|_| text)
@@ -195,7 +195,8 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let days = SpanRelativeTo::days_are_24_hours();
     let duration = match text.parse::<SignedDuration>() {
         Ok(duration) => duration,
-        // It has no days; a span has, and here they are of 24 hours as everywhere in delayq.
+        // jiff's durations have no days, but its spans do. A day has 24 hours, as everywhere in
+        // delayq.
         Err(_) => text.parse::<jiff::Span>().ok()?.to_duration(days).ok()?,
     };
     Duration::try_from(duration).ok()
@@ -232,7 +233,7 @@ fn at_least<T: PartialOrd>(given: Option<SpannedValue<T>>, least: &T, rule: &str
     }
 }
 
-/// A count of 1 or more that fits into 32 bits.
+/// A count of at least 1 that fits into 32 bits.
 pub(super) fn count(item: &Meta) -> Value<u32> {
     let value = value(item, "8")?;
     let number = match literal(value) {
@@ -252,9 +253,9 @@ pub(super) fn count(item: &Meta) -> Value<u32> {
     }
 }
 
-/// Most shards of a type, as the store has it.
+/// Maximum number of shards of a type, as in the store.
 const MAX_SHARDS: u32 = 256;
-/// The largest share of a pool, as delayq-plugin has it.
+/// The largest share of a pool, as in delayq-plugin.
 const MAX_WEIGHT: u32 = 100;
 
 /// The number of shards of a type.
@@ -297,7 +298,7 @@ fn zero_count(name: &str) -> &'static str {
     }
 }
 
-/// A fraction of 0 to 1 in whole percents, as percents.
+/// A fraction from 0 to 1 in whole percent, as a percentage.
 pub(super) fn percent(item: &Meta) -> Value<u8> {
     let value = value(item, "0.1")?;
     let fraction: Option<f64> = match literal(value) {
@@ -320,7 +321,7 @@ pub(super) fn percent(item: &Meta) -> Value<u8> {
     }
 }
 
-/// One of `choices`, bare or in quotes, as the variant beside it.
+/// One of `choices`, with or without quotes, as the variant given for it.
 fn choice(item: &Meta, choices: &[(&str, &str)]) -> Value<Ident> {
     let found = match item {
         Meta::NameValue(pair) => word(bare(&pair.value)),
@@ -353,7 +354,7 @@ fn no_choice(item: &Meta, choices: &[(&str, &str)]) -> Error {
     }
 }
 
-/// Whether `item` is `name = word`, the word bare or in quotes.
+/// True if `item` is `name = word`, with or without quotes.
 pub(super) fn is_word(item: &Meta, word: &'static str) -> bool {
     choice(item, &[(word, word)]).is_ok()
 }

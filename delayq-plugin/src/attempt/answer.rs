@@ -1,11 +1,11 @@
-//! Keeping of the reply that a worker gave, before its attempt ends.
+//! Stores the reply of a worker before its attempt ends.
 
 use delayq_core::{Error, Lock, Reply, TaskContext, TaskError, TaskResult, seconds};
 use tracing::{debug, warn};
 
 use crate::submit::TaskSubmitService;
 
-/// Keeps a reply; `Ok` once the store has it. While the store is out of reach or full it is tried
+/// Stores a reply; `Ok` once the store has it. While the store is out of reach or full it tries
 /// again, until the attempt is told to stop: the work is done already.
 pub(super) async fn keep(cx: &TaskContext, tasks: &TaskSubmitService, reply: Reply) -> TaskResult {
     let lock = Lock {

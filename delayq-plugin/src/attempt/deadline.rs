@@ -1,11 +1,11 @@
-//! End of a lease.
+//! Deadline of a lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// When a lock expires, counted from before the call that took or extended it: never later than in
-/// the store. The runtime checks it, too, before the first line of a worker.
+/// The time when a lock expires, counted from before the call that took or extended it, so never
+/// later than in the store. The runtime checks it before a worker starts, too.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseDeadline(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! Sending of the follow-ups that a worker recorded, before its attempt ends.
+//! Sends the follow-ups that a worker recorded, before its attempt ends.
 
 use delayq_core::{DelayQueueJob, Error, Result, TaskContext, TaskError, TaskResult, seconds};
 use tracing::debug;
@@ -6,10 +6,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::submit::TaskSubmitService;
 
-/// The characters of the task's id that the id of a follow-up begins with, for people.
+/// Number of characters of the task's id at the start of a follow-up's id, for people.
 const READABLE: usize = 80;
 
-/// The worker whose attempt succeeded, and what it is sent with.
+/// The worker whose attempt succeeded, and the service that sends its follow-ups.
 pub(crate) struct FollowUps<'a> {
     pub(crate) cx: &'a TaskContext,
     pub(crate) worker: &'a str,
@@ -17,8 +17,8 @@ pub(crate) struct FollowUps<'a> {
 }
 
 impl FollowUps<'_> {
-    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach or
-    /// full it is tried again, until the attempt is told to stop: the work is done already.
+    /// Sends the recorded jobs; `Ok` once all of them are accepted. While the store is out of reach
+    /// or full it tries again, until the attempt is told to stop: the work is done already.
     pub(crate) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
         let jobs = self.named(jobs);
         loop {
@@ -36,7 +36,8 @@ impl FollowUps<'_> {
         }
     }
 
-    /// Has what was recorded so far pass the middleware, and records that instead.
+    /// Passes the follow-ups recorded so far through the middleware, and records the results
+    /// instead.
     pub(super) async fn pass_middleware(self) -> TaskResult {
         for job in self.named(self.cx.take_follow_ups()) {
             let (task_type, id) = (job.task_type().to_owned(), job.task_id().to_owned());
@@ -47,7 +48,7 @@ impl FollowUps<'_> {
         Ok(())
     }
 
-    /// The jobs, each under its id.
+    /// The jobs, each with its id.
     fn named(&self, jobs: Vec<DelayQueueJob>) -> Vec<DelayQueueJob> {
         let jobs = jobs.into_iter().enumerate();
         jobs.map(|(index, job)| job.following_as(&self.id_of(index)))
@@ -71,8 +72,8 @@ impl FollowUps<'_> {
         Ok(())
     }
 
-    /// Whether an earlier attempt has sent it. One that has ended since would run again, if this
-    /// attempt gave it another message.
+    /// True if an earlier attempt has sent this job. If that task has ended since, sending it again
+    /// with another message would run it again.
     async fn is_sent(&self, job: &DelayQueueJob) -> Result<bool> {
         if !self.cx.is_repeat() || !job.has_generated_id() {
             return Ok(false);
@@ -81,7 +82,7 @@ impl FollowUps<'_> {
         Ok(found.is_some())
     }
 
-    /// Waits a second; `false` when the attempt is told to stop.
+    /// Waits a second. Returns false if the attempt is told to stop.
     async fn may_try_again(&self) -> bool {
         let clock = &self.tasks.clock;
         tokio::select! {
@@ -90,8 +91,8 @@ impl FollowUps<'_> {
         }
     }
 
-    /// The same for each attempt of the task, also after a requeue, and another one for a later
-    /// task with the same id.
+    /// The id of a follow-up: the same for each attempt of the task, also after a requeue, but
+    /// different for a later task with the same id.
     fn id_of(&self, index: usize) -> String {
         let mut hash = Xxh3::new();
         for part in [

@@ -1,4 +1,4 @@
-//! What the innermost middleware of a worker goes on with.
+//! The innermost step in a worker's middleware.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use delayq_core::{TaskContext, TaskResult, TaskWorker};
 use super::follow_ups::FollowUps;
 use crate::submit::TaskSubmitService;
 
-/// A worker whose follow-ups pass the middleware when it returns, within whatever the middleware
-/// has set up around its run.
+/// A worker whose follow-ups pass the middleware when it returns, still inside everything the
+/// middleware has set up around its run.
 pub(crate) struct Innermost {
     pub(crate) worker: Arc<dyn TaskWorker>,
     pub(crate) name: String,

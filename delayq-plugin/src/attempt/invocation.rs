@@ -14,7 +14,7 @@ use super::follow_ups::FollowUps;
 use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
 
-/// What the workers of one attempt are called with.
+/// Everything that the workers of one attempt are called with.
 #[derive(Clone)]
 pub(crate) struct Invocation {
     pub(crate) cx: TaskContext,
@@ -22,7 +22,7 @@ pub(crate) struct Invocation {
     /// The index of the worker among those of its type.
     pub(crate) worker: usize,
     pub(crate) tasks: Arc<TaskSubmitService>,
-    /// The end of the lock; `None`: the task runs now or never.
+    /// The end of the lock; `None` for an at-most-once task, which runs now or never.
     pub(crate) deadline: Option<LeaseDeadline>,
 }
 
@@ -43,11 +43,11 @@ impl Invocation {
         }
     }
 
-    /// Runs one worker within a span that names the attempt, so that its events can be told apart.
-    /// A busy runtime, or a process that was stopped, may come to it only after the lock has
-    /// expired: then the task is given back.
+    /// Runs one worker in a span that names the attempt, so that its events can be told apart. A
+    /// busy runtime or a suspended process may start it only after the lock has expired: then the
+    /// task is given back.
     async fn run(&self, worker: &Worker) -> TaskResult {
-        // Settled before it starts, an at-most-once task has no other attempt.
+        // An at-most-once task is settled before it starts, so it has no other attempt.
         let max_attempts = match self.deadline {
             Some(_) => worker.options.retry.max_attempts,
             None => 1,
@@ -69,13 +69,13 @@ impl Invocation {
             if !may_start(&self.tasks, cx, &self.message).await {
                 return Ok(());
             }
-            // The store may have answered late.
+            // The store's answer may have been late.
             if self.is_over(cx) {
                 return Err(TaskError::release(Duration::ZERO));
             }
             worker.code.invoke_bytes(&self.message, cx).await?;
             let (follow_ups, reply) = (cx.take_follow_ups(), cx.take_reply());
-            // Boxed, as the future of every attempt would be as large.
+            // Boxed, or the future of every attempt would be as large.
             if !follow_ups.is_empty() {
                 Box::pin(self.send_follow_ups(worker, cx, follow_ups)).await?;
             }
@@ -94,7 +94,7 @@ impl Invocation {
         jobs: Vec<DelayQueueJob>,
     ) -> TaskResult {
         if self.is_lock_over() {
-            // Whoever has the task now sends its own.
+            // The next holder of the lock sends its own follow-ups.
             return Err(TaskError::retry(
                 "its lock expired before its follow-ups were sent",
             ));
@@ -107,7 +107,7 @@ impl Invocation {
         follow_ups.send(jobs).await
     }
 
-    /// Whether a task that can be given back is to start no more.
+    /// True if a task that can be given back should not start any more.
     fn is_over(&self, cx: &TaskContext) -> bool {
         self.is_lock_over() || (self.deadline.is_some() && cx.is_cancelled())
     }

@@ -1,4 +1,4 @@
-//! Lease: one lock that a handler holds, and what it needs next.
+//! Lease: one lock that a handler holds, and its next step.
 
 use std::time::Duration;
 
@@ -11,39 +11,39 @@ use crate::events::FailureCause;
 use crate::slots::Slot;
 use crate::workers::TypeWorkers;
 
-/// How long a stopped worker is waited for, so that the next attempt does not begin beside it.
+/// How long to wait for a stopped worker, so that the next attempt does not begin beside it.
 pub(super) const STOPPED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The state of a lease as this process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseState {
-    /// The lock is good.
+    /// The lock is held.
     Good,
-    /// An extension is under way.
+    /// An extension is in progress.
     Extending,
-    /// The lock has expired or somebody else has it; the workers were told to stop.
+    /// The lock has expired or has another holder; the workers were told to stop.
     Lost,
-    /// The time limit is over and the workers were stopped. The attempt is settled once they are
-    /// gone, at this time at the latest.
+    /// The time limit is over and the workers were stopped. The attempt is settled once they have
+    /// returned, at this time at the latest.
     Stopping(Duration),
-    /// The attempt is settled; only a worker's thread has not come back yet.
+    /// The attempt is settled, but a worker's thread has not returned yet.
     Concluded,
 }
 
-/// What a lease needs, see [`Lease::step`].
+/// The next thing to do for a lease, see [`Lease::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseStep {
-    /// The lock is to be extended.
+    /// Extend the lock.
     Extend,
     /// The lock has expired; the workers were told to stop.
     Expired,
     /// The time limit is over; the workers were stopped.
     Stopped,
-    /// The time limit is over and a worker has not come back; the attempt is to be settled.
+    /// The time limit is over and a worker has not returned: settle the attempt.
     TimedOut,
 }
 
-/// One attempt under way, and its lock. Times are `Clock::elapsed`.
+/// One running attempt and its lock. Times are `Clock::elapsed`.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) lock: Lock,
@@ -51,27 +51,27 @@ pub(crate) struct Lease {
     pub(crate) history: AttemptHistory,
     pub(crate) stop: StopSignal,
     pub(crate) state: LeaseState,
-    /// What the workers returned so far.
+    /// The workers' results so far.
     pub(crate) results: Vec<WorkerResult>,
     /// A worker was ended from outside: it was stopped, or its runtime has ended.
     pub(crate) is_cut_off: bool,
-    /// The workers, also those that have returned.
+    /// All workers, including those that have returned.
     pub(crate) workers: Vec<AbortHandle>,
     pub(crate) lock_for: Duration,
     pub(crate) deadline: LeaseDeadline,
     pub(crate) extend_at: Duration,
     /// The last extension failed or is in doubt.
     pub(crate) is_extension_failed: bool,
-    /// Somebody asked to cancel the task.
+    /// A cancel of the task was requested.
     pub(crate) is_cancel_requested: bool,
     pub(crate) started_at: Duration,
     pub(crate) limit_at: Duration,
-    /// How it fails, if it does.
+    /// The cause to report if the attempt fails.
     pub(crate) cause: FailureCause,
-    /// Keeps other attempts of the task from starting here. A worker that has outlived its time
-    /// limit keeps nobody waiting any more.
+    /// Keeps other attempts of the task from starting here. Released once a worker has outlived its
+    /// time limit.
     pub(crate) running_task: Option<RunningTask>,
-    /// Its share of the type's concurrency, until all workers are gone.
+    /// Its share of the type's concurrency, held until all workers have returned.
     pub(crate) _slot: Slot,
 }
 
@@ -87,18 +87,18 @@ impl Lease {
         history
     }
 
-    /// Whether somebody else has settled it, as a worker says.
+    /// True if a worker reports that somebody else has settled the task.
     pub(crate) fn is_settled(&self) -> bool {
         let mut results = self.results.iter();
         results.any(|one| matches!(one.result, Err(TaskError::Settled)))
     }
 
-    /// Whether its lock is to be extended further.
+    /// True if the lock still has to be extended.
     pub(crate) fn needs_extension(&self) -> bool {
         matches!(self.state, LeaseState::Good | LeaseState::Extending)
     }
 
-    /// When something has to be done next.
+    /// The time of the next step.
     pub(crate) fn timer(&self) -> Duration {
         let ends = self.deadline.at().min(self.limit_at);
         match self.state {
@@ -123,7 +123,7 @@ impl Lease {
             return Some(LeaseStep::TimedOut);
         }
         if self.limit_at <= now {
-            // Half of what is left of the lock is for the settlement.
+            // The other half of the remaining lock time is for the settlement.
             let left = self.deadline.at().saturating_sub(now) / 2;
             self.stop_workers();
             self.state = LeaseState::Stopping(now.saturating_add(left.min(STOPPED_WITHIN)));
@@ -137,7 +137,7 @@ impl Lease {
         Some(LeaseStep::Extend)
     }
 
-    /// An extension sent at `sent_at` was applied.
+    /// The extension sent at `sent_at` succeeded.
     pub(crate) fn extended(&mut self, sent_at: Duration) {
         if self.state == LeaseState::Extending {
             self.is_extension_failed = false;
@@ -154,8 +154,8 @@ impl Lease {
         }
     }
 
-    /// Somebody else has the lock, or it has expired. Returns whether that is news; the settlement
-    /// reports an attempt that is over its time limit.
+    /// The lock has another holder or has expired. Returns true if that was not known yet. An
+    /// attempt over its time limit is reported by its settlement instead.
     pub(crate) fn lose(&mut self) -> bool {
         let is_news = matches!(self.state, LeaseState::Good | LeaseState::Extending);
         if is_news {
@@ -165,8 +165,8 @@ impl Lease {
         is_news
     }
 
-    /// Stops the workers; the attempt is settled without them. A blocking one may return later: its
-    /// follow-ups are not sent any more.
+    /// Stops the workers; the attempt is settled without them. A blocking worker may return later,
+    /// but its follow-ups are not sent.
     pub(crate) fn conclude(&mut self) {
         self.deadline.put_off(Duration::ZERO, Duration::ZERO);
         self.stop_workers();

@@ -1,4 +1,4 @@
-//! Tasks of a type whose workers are still running in this process.
+//! Tasks of a type with workers still running in this process.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,9 @@ use delayq_core::TaskId;
 
 /// The ids, shared by all handlers of a type.
 ///
-/// After a lost lock another attempt of the same task can be claimed here while the worker of the
-/// earlier one goes on. The new attempt is given back until that worker is gone, so that one
-/// process never runs two attempts of a task side by side.
+/// After a lost lock, another attempt of the same task can be claimed here while the worker of the
+/// earlier one is still running. The new attempt is given back until that worker has returned, so
+/// that one process never runs two attempts of a task side by side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningTasks(Arc<Mutex<HashSet<TaskId>>>);
 
@@ -21,7 +21,7 @@ pub(crate) struct RunningTask {
 }
 
 impl RunningTasks {
-    /// `None` while an earlier attempt of the task is running.
+    /// Enters a task; `None` while an earlier attempt of it is running.
     pub(crate) fn enter(&self, id: &TaskId) -> Option<RunningTask> {
         let is_new = self.lock().insert(id.clone());
         is_new.then(|| RunningTask {

@@ -1,4 +1,4 @@
-//! End of an attempt, from the results of its workers.
+//! The end of an attempt, decided by the results of its workers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use delayq_core::{AttemptHistory, TaskError, TaskResult};
 
 use crate::workers::TypeWorkers;
 
-/// What one worker of a type returned.
+/// The result of one worker of a type.
 #[derive(Debug)]
 pub(crate) struct WorkerResult {
     /// Its index among the workers of the type.
@@ -15,21 +15,22 @@ pub(crate) struct WorkerResult {
     pub(crate) result: TaskResult,
 }
 
-/// The attempt that a verdict is about.
+/// The facts about an attempt that a verdict needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptFacts<'a> {
     pub(crate) workers: &'a TypeWorkers,
     pub(crate) attempt: u32,
     pub(crate) history: &'a AttemptHistory,
-    /// The attempt was told to stop or has lost its lock: a release is no wish of its worker.
+    /// The attempt was told to stop or has lost its lock, so a release is not the worker's own
+    /// wish.
     pub(crate) is_stopped: bool,
 }
 
 /// The votes of the workers.
 ///
-/// All succeeded: done. One says dead, or has no attempt or release left: dead. Else retried after
-/// the longest wait that a failed worker asks for; given back when none failed and one asked for
-/// it.
+/// If all succeeded, the task is done. If one returns dead, or has no attempt or release left, it
+/// is dead. Otherwise it is retried after the longest wait that a failed worker asks for, or given
+/// back if none failed and one asked for a release.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     dead: bool,
@@ -39,7 +40,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// The end of an attempt whose workers returned.
+    /// The end of an attempt whose workers have returned.
     pub(crate) fn of_results(facts: AttemptFacts<'_>, results: Vec<WorkerResult>) -> AttemptEnd {
         let mut verdict = Self::default();
         let mut succeeded = facts.history.succeeded.clone();
@@ -73,7 +74,7 @@ impl Verdict {
                     ((attempt < retry.max_attempts).then_some(wait), error)
                 }
                 Err(TaskError::Retry(error)) => (retry.wait_after(attempt), error),
-                // TaskError may grow: an outcome of a newer core is retried.
+                // TaskError may grow: an unknown variant from a newer core is retried.
                 Err(other) => (retry.wait_after(attempt), format!("{other:?}")),
             };
             verdict.vote(wait);
@@ -85,7 +86,7 @@ impl Verdict {
         verdict.end(succeeded)
     }
 
-    /// The end of an attempt of which only the error is known: every open worker failed.
+    /// The end of an attempt that failed as a whole: every open worker failed with this error.
     pub(crate) fn of_failure(facts: AttemptFacts<'_>, error: &str) -> AttemptEnd {
         let mut verdict = Self::default();
         for (_, worker) in facts.workers.open(facts.history) {
@@ -95,7 +96,8 @@ impl Verdict {
         verdict.end(facts.history.succeeded.clone())
     }
 
-    /// A worker failed; `wait` before the next attempt, `None`: no attempt is left.
+    /// A worker failed. `wait` is the time before the next attempt, or `None` if no attempt is
+    /// left.
     fn vote(&mut self, wait: Option<Duration>) {
         match wait {
             Some(wait) => self.retry = self.retry.max(Some(wait)),

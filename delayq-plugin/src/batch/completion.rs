@@ -1,4 +1,4 @@
-//! Completion of a batch, as its watcher's message has it.
+//! The completion of a batch, as stored in its watcher's message.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BATCH_HEADER, BatchEnd};
 
-/// The job that follows a batch, but for its message.
+/// The job that is sent when a batch has ended, without its message.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Completion {
     #[serde(rename = "type")]
@@ -38,7 +38,7 @@ impl Time {
 }
 
 impl Completion {
-    /// What `task` says, under `id`; and its message.
+    /// The completion and its message, from `task` under `id`.
     pub(super) fn new(task: NewTask, id: TaskId) -> (Self, Vec<u8>) {
         let when = match task.when {
             When::At(time) => Time::At(time),
@@ -58,7 +58,7 @@ impl Completion {
         (completion, task.message)
     }
 
-    /// The job, which has passed the middleware of the batch's sender.
+    /// The job, which has already passed the middleware of the batch's sender.
     pub(super) fn job(&self, message: &[u8], end: &BatchEnd) -> Result<DelayQueueJob> {
         let end = serde_json::to_string(end).map_err(Error::serialize)?;
         let job = DelayQueueJob::raw(self.task_type.as_str(), message);

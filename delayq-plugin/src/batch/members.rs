@@ -1,4 +1,4 @@
-//! Members of a batch, as its watcher's message has them.
+//! The members of a batch, as stored in its watcher's message.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub(crate) struct Members(VecDeque<Run>);
 
-/// Members of one type that follow one another.
+/// Consecutive members of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Run {
     #[serde(rename = "type")]
@@ -22,12 +22,13 @@ struct Run {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Ids {
-    /// Those of the indexes from the first number up to, but not with, the second one.
+    /// Members with generated ids: the indexes from the first number up to, but excluding, the
+    /// second.
     Indexes(usize, usize),
     Ids(VecDeque<TaskId>),
 }
 
-/// The id of the member with this index, unless it has one of its own.
+/// The id of the member with this index, if it has no id of its own.
 pub(super) fn generated_id(batch: &str, index: usize) -> String {
     format!("{batch}/{index}")
 }
@@ -51,7 +52,7 @@ impl Members {
         }
     }
 
-    /// The first one.
+    /// The first member.
     pub(super) fn first(&self, batch: &str) -> Result<Option<(TaskType, TaskId)>> {
         let Some(run) = self.0.front() else {
             return Ok(None);
@@ -63,7 +64,7 @@ impl Members {
         Ok(id.map(|id| (run.task_type.clone(), id)))
     }
 
-    /// Removes the first one.
+    /// Removes the first member.
     pub(super) fn remove_first(&mut self) {
         let Some(run) = self.0.front_mut() else {
             return;
@@ -105,7 +106,7 @@ mod tests {
             members.push(batch, index, task_type.unwrap(), id.unwrap());
         }
         let json = serde_json::to_string(&members).unwrap();
-        // What stands in stores: it stays readable.
+        // Stored text: it must stay readable.
         let expected = r#"[{"type":"mail","indexes":[0,2]},{"type":"mail","ids":["own","b/7"]},{"type":"sms","indexes":[4,6]}]"#;
         assert_eq!(json, expected);
         let mut members: Members = serde_json::from_str(&json).unwrap();

@@ -1,8 +1,8 @@
 //! Batches: many jobs, and one further job once all of them have ended.
 //!
-//! The members are ordinary tasks that know nothing of it. A *watcher*, a task of a type of its
-//! own, looks at them in their order as far as the first one that has not ended, and makes itself
-//! run again from there.
+//! The members are ordinary tasks that know nothing of the batch. A *watcher*, a task of a type of
+//! its own, looks at them in order up to the first one that has not ended, and later runs again
+//! from there.
 
 mod completion;
 mod members;
@@ -17,14 +17,14 @@ pub use self::report::{BatchProgress, BatchReceipt, BatchState};
 pub(crate) use self::watch::{NewMembers, Watch};
 use delayq_core::worker::BATCH_HEADER;
 
-/// The type of the watchers; the id of one is the name of its batch.
+/// The type of the watchers. A watcher's id is the name of its batch.
 pub(crate) const BATCH_TYPE: &str = "delayq.batch";
-/// Longest name: the ids of members and of the completion have something behind it.
+/// Longest name: the ids of the members and of the completion have a suffix.
 const MAX_NAME: usize = 64;
 /// Most members.
 const MAX_MEMBERS: usize = 100_000;
 
-/// Many jobs, and one that follows once all of them have ended, see
+/// Many jobs, and one that is sent once all of them have ended, see
 /// [`TaskSubmitService::send_batch`](crate::TaskSubmitService::send_batch).
 ///
 /// ```
@@ -47,8 +47,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch without members. Its name is 1 to 64 visible ASCII characters, and its own: while a
-    /// batch of this name waits, another one is refused.
+    /// A batch without members. The name is 1 to 64 visible ASCII characters and must be unique:
+    /// while a batch with this name waits, another one is refused.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -58,8 +58,8 @@ impl Batch {
         }
     }
 
-    /// Adds a member, of any type. One without an id of its own gets the name of the batch and its
-    /// index among the members, such as `import-7/0`.
+    /// Adds a member, of any type. A job without an id of its own gets the name of the batch and
+    /// its index among the members, such as `import-7/0`.
     pub fn job(mut self, job: DelayQueueJob) -> Self {
         self.jobs.push(job);
         self
@@ -71,15 +71,16 @@ impl Batch {
         self
     }
 
-    /// The job that is sent once each member has ended or is dead: its worker finds the counts in
-    /// [`TaskContext::batch`](crate::TaskContext::batch). A delay counts from then. It gets an id
-    /// that is made of the batch, so that it runs once, and no other.
+    /// Sets the job that is sent once each member has ended or is dead. Its worker finds the counts
+    /// in [`TaskContext::batch`](crate::TaskContext::batch). A delay counts from then. Its id is
+    /// always derived from the batch, so that it runs once.
     pub fn then(mut self, job: DelayQueueJob) -> Self {
         self.completion = Some(job);
         self
     }
 
-    /// Waits also while a member is dead: until it was requeued and has ended, or was discarded.
+    /// Also waits while a member is dead: until it has been requeued and has ended, or was
+    /// discarded.
     pub fn wait_for_dead(mut self) -> Self {
         self.waits_for_dead = true;
         self

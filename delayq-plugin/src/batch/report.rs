@@ -1,4 +1,4 @@
-//! What is told of a batch.
+//! Public facts about a batch.
 
 use delayq_core::{TaskId, TaskState, TaskType};
 use serde::Serialize;
@@ -6,17 +6,17 @@ use serde::Serialize;
 use super::{BatchEnd, Watch};
 use crate::receipt::Receipt;
 
-/// The proof that a batch was accepted: its members, and what follows them.
+/// The proof that a batch was accepted, with its members and its completion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BatchReceipt {
     /// The batch's name.
     pub name: TaskId,
-    /// The receipts of its members, in their order.
+    /// The receipts of its members, in order.
     pub members: Vec<Receipt>,
-    /// The type of the task that follows.
+    /// The type of the completion.
     pub completion_type: TaskType,
-    /// Its id.
+    /// The id of the completion.
     pub completion_id: TaskId,
 }
 
@@ -24,24 +24,24 @@ pub struct BatchReceipt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BatchProgress {
-    /// What it waits for, if for anything.
+    /// The state of the batch, and what it waits for, if anything.
     pub state: BatchState,
-    /// What has become of its members so far; `None` once the batch is over: the completion has it.
+    /// The counts of its members so far; `None` once the batch is over: the completion has them.
     pub counts: Option<BatchEnd>,
-    /// Whether every member has been looked at. Otherwise some of those that come later in the
-    /// batch may have ended and are not counted.
+    /// True if every member has been looked at. Otherwise some later members may have ended without
+    /// being counted.
     pub is_exact: bool,
 }
 
-/// Where a batch is.
+/// The state of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BatchState {
-    /// For members that have not ended.
+    /// Waiting for members that have not ended.
     Waiting,
-    /// [`cancel_batch`](crate::TaskSubmitService::cancel_batch) was called, and its members are
-    /// being cancelled. Nothing follows.
+    /// [`cancel_batch`](crate::TaskSubmitService::cancel_batch) was called, and the members are
+    /// being cancelled. No completion is sent.
     Cancelled,
     /// It is over: the completion was sent, unless the batch was cancelled.
     Over,
@@ -51,7 +51,8 @@ pub enum BatchState {
 }
 
 impl BatchState {
-    /// That of a batch whose watcher is in `state`; `watch` is what it says, until it has ended.
+    /// The state of a batch whose watcher is in `state`. `watch` is the watcher's message, until
+    /// the watcher has ended.
     pub(crate) fn new(state: TaskState, watch: Option<&Watch>) -> Self {
         match (state, watch) {
             (TaskState::Dead, _) => Self::Dead,

@@ -1,4 +1,4 @@
-//! Message of a watcher: what it looks at, and how far it has come.
+//! Message of a watcher: the members it looks at, and its position among them.
 
 use std::time::Duration;
 
@@ -13,31 +13,32 @@ use super::completion::Completion;
 use super::members::{Members, generated_id};
 use super::{BATCH_TYPE, BatchEnd};
 
-/// The version of the message's form that is written, and the largest one that is read.
+/// The version of the message format that is written, and the newest one that can be read.
 const VERSION: u32 = 1;
 /// Shortest and longest wait between two looks at a member that may end at any time.
 const WAITS: (Duration, Duration) = (seconds(1), seconds(10));
-/// Bounds of the longest wait for a member that is due later, which is a tenth of the time that is
-/// left: it may be cancelled, or run before its time.
+/// Limits on the longest wait for a member that is due later. That wait is a tenth of the time
+/// left, as the member may be cancelled or run early.
 const MAX_WAITS: (Duration, Duration) = (minutes(1), hours(1));
 
-/// A batch that waits. Stored as JSON, a line feed, and the message of the completion.
+/// A batch that is waiting. Stored as JSON, a line feed, and the message of the completion.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Watch {
     #[serde(rename = "v")]
     version: u32,
-    /// Of what was sent, to tell a repeat from another batch of the same name.
+    /// A hash of the batch as it was sent, to tell a repeated send from another batch of the same
+    /// name.
     fingerprint: String,
-    /// The members before the place that it has come to.
+    /// Counts of the members before the watcher's position.
     pub(crate) counts: BatchEnd,
-    /// The others.
+    /// The remaining members.
     members: Members,
     completion: Completion,
     #[serde(default, skip_serializing_if = "is_false")]
     waits_for_dead: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_cancelled: bool,
-    /// When it was looked at first.
+    /// The time of the first look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
     #[serde(skip)]
@@ -53,7 +54,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Watch {
-    /// The watcher of what `new` has, and what follows it.
+    /// The watcher of the members in `new`, with their completion.
     pub(crate) fn new(
         new: NewMembers<'_>,
         completion: NewTask,
@@ -84,7 +85,7 @@ impl Watch {
         })
     }
 
-    /// The watcher with this message; `None`: a newer release has written it.
+    /// The watcher with this message; `None` if a newer release has written it.
     pub(crate) fn read(message: &[u8]) -> Result<Option<Self>> {
         #[derive(Deserialize)]
         struct Head {
@@ -105,7 +106,7 @@ impl Watch {
         }))
     }
 
-    /// The task that watches.
+    /// The watcher's own task.
     pub(crate) fn job(&self) -> Result<DelayQueueJob> {
         let mut message = serde_json::to_vec(self).map_err(Error::serialize)?;
         message.push(b'\n');
@@ -114,12 +115,12 @@ impl Watch {
         Ok(job.keep().passed_middleware())
     }
 
-    /// The job that follows the batch, once it has come to its end.
+    /// The completion of the batch, once the batch has ended.
     pub(crate) fn completion_job(&self) -> Result<DelayQueueJob> {
         self.completion.job(&self.message, &self.counts)
     }
 
-    /// The same with counts that are as long as they can become.
+    /// The completion with the longest counts possible.
     pub(crate) fn widest_completion_job(&self) -> Result<DelayQueueJob> {
         let mut end = self.counts.clone();
         let total = end.total;
@@ -128,17 +129,17 @@ impl Watch {
         self.completion.job(&self.message, &end)
     }
 
-    /// The type and id of that.
+    /// The type and id of the completion.
     pub(crate) fn completion(&self) -> (&TaskType, &TaskId) {
         (&self.completion.task_type, &self.completion.id)
     }
 
-    /// Whether both watch the same batch, however far they have come.
+    /// True if both watch the same batch, whatever their positions.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
     }
 
-    /// Whether the batch is to end without its completion.
+    /// The same batch, which is to end without its completion.
     pub(crate) fn cancelled(self) -> Self {
         Self {
             is_cancelled: true,
@@ -146,12 +147,12 @@ impl Watch {
         }
     }
 
-    /// The first member that has not been looked at, or had not ended.
+    /// The first member that has not been looked at or had not ended.
     pub(crate) fn first(&self) -> Result<Option<(TaskType, TaskId)>> {
         self.members.first(&self.counts.name)
     }
 
-    /// Takes in what that one is. Returns whether it has been counted and the place moved on.
+    /// Looks at the first member. Returns true if it was counted and the position moved on.
     pub(crate) fn pass(&mut self, member: Option<&TaskInfo>) -> bool {
         let state = member.map(|member| member.state);
         if self.waits_for_dead && state == Some(TaskState::Dead) {
@@ -164,12 +165,13 @@ impl Watch {
         has_ended
     }
 
-    /// Moves on, whatever that one is.
+    /// Moves on past the first member, whatever its state.
     pub(crate) fn skip(&mut self) {
         self.members.remove_first();
     }
 
-    /// How long to wait for this member, at `now`, of a watcher that was sent at `submitted_at`.
+    /// The wait before the next look at this member, at `now`, for a watcher that was sent at
+    /// `submitted_at`.
     pub(crate) fn wait(
         &mut self,
         member: &TaskInfo,
@@ -208,7 +210,7 @@ impl<'a> NewMembers<'a> {
         }
     }
 
-    /// The next member, under its id.
+    /// The next member, with its id.
     pub(crate) fn named(&self, job: DelayQueueJob) -> DelayQueueJob {
         if job.has_generated_id() {
             return job.id(generated_id(self.name.as_str(), self.total));
@@ -239,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// What stands in stores: it stays readable, and so does what it writes.
+    /// Stored text: it must stay readable, and so must the text written from it.
     const STORED: &str = r#"{"v":1,"fingerprint":"f0","counts":{"name":"b","total":9,"done":3,"dead":1,"cancelled":0,"expired":0,"forgotten":2},"members":[{"type":"mail","indexes":[6,9]}],"completion":{"type":"report","id":"b+f0","headers":{"by":"me"},"when":{"after":500},"expiry":{"at":1795503600000}},"waits_for_dead":true,"since":1795503500000}"#;
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
         let id = TaskId::new("b/6").unwrap();
         let mut wait = |state, due_in, age| {
             let now = start.plus(age);
-            // Only the first look is of a watcher that was sent at the start.
+            // Only at the first look was the watcher sent at the start.
             let submitted_at = if age == seconds(1) { start } else { now };
             let member = TaskInfo::new(id.clone(), state, now.plus(due_in));
             watch.wait(&member, now, submitted_at)

@@ -1,4 +1,4 @@
-//! Changes of many tasks: which, what became of them, and why one stops.
+//! Changes of many tasks: the selection, the results, and the reason for an early end.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::{Desk, TaskFilter, matching_types};
 
 /// A cancel or a reschedule of many tasks; `.await` runs it.
 ///
-/// It works in slices of up to 128 tasks, between which the store does other work. Its memory holds
-/// one slice, and the ids of the running tasks. Dropped or failed in the middle, it has changed a
-/// part; the same call again does the rest. A task that is sent, moved or started while it works
-/// may be changed or not.
+/// The change works in slices of up to 128 tasks, between which the store does other work. It keeps
+/// one slice and the ids of the running tasks in memory. If it is dropped or fails in the middle,
+/// it has changed some of the tasks; the same call again does the rest. A task that is sent, moved
+/// or started meanwhile may or may not be changed.
 #[derive(Debug)]
 #[must_use = "nothing happens before .await"]
 pub struct BulkChange<'a> {
@@ -31,18 +31,19 @@ pub struct BulkChange<'a> {
     filter: &'a TaskFilter,
     kind: Kind,
     report: BulkReport,
-    /// Running tasks that were counted: their places in a listing change with each extension.
+    /// Running tasks that were already counted: their positions in a listing change with each
+    /// extension.
     seen_running: HashSet<TaskId>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
     Cancel,
-    /// Or why the time cannot be used.
+    /// The new time, or the reason why it is not valid.
     Reschedule(Result<When>),
 }
 
-/// What became of one task.
+/// The result for one task.
 enum Outcome {
     Cancel(CancelOutcome),
     Change(ChangeOutcome),
@@ -64,7 +65,7 @@ impl<'a> BulkChange<'a> {
         }
     }
 
-    /// Moves tasks instead, or fails.
+    /// A change that moves tasks, or fails.
     pub(crate) fn reschedule(
         desk: Desk,
         types: &'a str,
@@ -77,14 +78,14 @@ impl<'a> BulkChange<'a> {
         }
     }
 
-    /// Changes nothing: the report says what would happen.
+    /// Changes nothing: the report says what would change.
     pub fn dry_run(mut self) -> Self {
         self.report.is_dry_run = true;
         self
     }
 
-    /// Refuses what cannot be meant: a pattern, a filter or a time. `.await` does so, too; this
-    /// asks no store.
+    /// Refuses an invalid pattern, filter or time, as `.await` does, but without a call to the
+    /// store.
     ///
     /// # Errors
     /// `InvalidName` and `InvalidInput`.
@@ -130,7 +131,7 @@ impl<'a> BulkChange<'a> {
         Ok(())
     }
 
-    /// When tasks are moved to; `None`: they are cancelled.
+    /// The time that tasks are moved to; `None` if they are cancelled.
     fn when(&self) -> Result<Option<When>> {
         match &self.kind {
             Kind::Cancel => Ok(None),
@@ -160,7 +161,7 @@ impl<'a> BulkChange<'a> {
         Ok(())
     }
 
-    /// Whether a task that matches is still to be changed.
+    /// True if a task that matches has not been changed yet.
     fn is_open(&mut self, task: &TaskInfo, target: Option<Target>) -> bool {
         let is_there = target.is_some_and(|target| target.is_there(task.at));
         let is_running = task.state == TaskState::Running;
@@ -168,7 +169,7 @@ impl<'a> BulkChange<'a> {
         !is_there && !is_seen
     }
 
-    /// Changes some tasks at once, so that they share the store's syncs and round trips.
+    /// Changes several tasks concurrently, so that they share the store's syncs and round trips.
     async fn change_slice(
         &mut self,
         task_type: &TaskType,
@@ -195,7 +196,7 @@ impl<'a> BulkChange<'a> {
             match ended {
                 Ok((id, Ok(outcome))) => self.count(id, &outcome, target),
                 Ok((_, Err(error))) => failed = failed.or(Some(error)),
-                // The runtime ends.
+                // The runtime is shutting down.
                 Err(_) => failed = failed.or(Some(Error::Closed("the runtime"))),
             }
         }
@@ -256,34 +257,35 @@ impl<'a> IntoFuture for BulkChange<'a> {
     }
 }
 
-/// What a bulk change did, or would do as a dry run.
+/// The result of a bulk change or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BulkReport {
-    /// The types that it went through; none if no known type matches the pattern.
+    /// The types searched; none if no known type matches the pattern.
     pub types: Vec<TaskType>,
-    /// Tasks that the filter matched. A task that a reschedule finds at its time already is not
-    /// counted; one that others move meanwhile may be counted twice.
+    /// Tasks that the filter matched. A task that already has the time of a reschedule is not
+    /// counted; one that is moved by others meanwhile may be counted twice.
     pub matched: u64,
-    /// Those that are cancelled, or moved, now.
+    /// Tasks cancelled or moved by this call.
     pub changed: u64,
-    /// Those that run: a cancel has asked them to stop, a reschedule has left them.
+    /// Running tasks: a cancel has asked them to stop, a reschedule has not changed them.
     pub running: u64,
-    /// Those that ended or died before their turn came: nothing was changed.
+    /// Tasks that ended or died before their turn: nothing was changed.
     pub gone: u64,
-    /// Whether it came to the end. It gives up after reading about three times as many tasks as
-    /// there were at its start: others send or move them faster than it reads.
+    /// True if the change reached the end. It gives up after reading about three times as many
+    /// tasks as there were at its start, because others send or move tasks faster than it reads.
     pub is_complete: bool,
-    /// Whether it was a dry run, which changes nothing.
+    /// True for a dry run, which changes nothing.
     pub is_dry_run: bool,
 }
 
-/// Why a bulk change failed, and what it had done until then. The same call can be repeated.
+/// A bulk change that failed, with its error and the changes made before. The same call can be
+/// repeated.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}; until then {} of {} matching tasks were changed", report.changed, report.matched)]
 #[non_exhaustive]
 pub struct BulkError {
-    /// What was done. A task whose own call failed is in `matched` alone.
+    /// The changes made. A task whose own call failed is counted only in `matched`.
     pub report: Box<BulkReport>,
     /// The first failure.
     #[source]
@@ -291,7 +293,7 @@ pub struct BulkError {
 }
 
 impl BulkError {
-    /// Nothing was done.
+    /// A failure before any change.
     #[must_use]
     pub fn before(error: Error) -> Self {
         Self {
@@ -301,31 +303,31 @@ impl BulkError {
     }
 }
 
-/// The message, as `Display` has it: a `main` that returns an error prints this.
+/// The same text as `Display`, because a `main` that returns an error prints it with `Debug`.
 impl fmt::Debug for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The failure alone, for functions that return this crate's error.
+/// Only the error, for functions that return this crate's error.
 impl From<BulkError> for Error {
     fn from(failed: BulkError) -> Self {
         failed.error
     }
 }
 
-/// One time for all tasks of the call, so that a moved task is recognised when the walk meets it
-/// again, and a repeated call with the same time finds it done.
+/// One target time for all tasks of the call. A moved task is then recognised when the walk meets
+/// it again, and a repeated call with the same time finds it done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     time: Timestamp,
-    /// The latest time that is known to have passed on the store's clock.
+    /// The latest time known to have passed by the store's clock.
     passed: Timestamp,
 }
 
 impl Target {
-    /// A delay counts from `now`, the store's, and from the end of that millisecond.
+    /// A delay counts from the end of the millisecond `now`, by the store's clock.
     pub(super) fn new(when: When, now: Timestamp) -> Self {
         let time = match when {
             When::At(time) => time,
@@ -339,14 +341,15 @@ impl Target {
         When::At(self.time)
     }
 
-    /// Takes in when a moved task is due: now, where the time has passed.
+    /// Notes the due time that a moved task got: the present time, if the target time has passed.
     pub(super) fn moved_to(&mut self, due_at: Timestamp) {
         if due_at > self.time {
             self.passed = self.passed.max(due_at);
         }
     }
 
-    /// Whether a task that is due at `at` stays: it has that time, or is due like the moved ones.
+    /// True if a task due at `at` need not be moved: it has the target time, or is due now as the
+    /// moved tasks are.
     pub(super) fn is_there(self, at: Timestamp) -> bool {
         at == self.time || (self.time <= self.passed && at <= self.passed)
     }

@@ -1,4 +1,4 @@
-//! Cancels that are counted and told: of one task, and of several at once.
+//! Cancels with their counts and reports: of one task, and of several at once.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tracing::debug;
 use crate::events::TaskEventKind;
 use crate::telemetry::Telemetry;
 
-/// A store, and who hears of cancelled tasks.
+/// A store, and the reporting of cancelled tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
     pub(crate) store: Arc<dyn Store>,
@@ -38,8 +38,8 @@ impl Desk {
     }
 }
 
-/// Cancels tasks some at once, so that they share the store's syncs and round trips; one result
-/// each, in order.
+/// Cancels several tasks concurrently, so that they share the store's syncs and round trips; one
+/// result for each, in order.
 pub(crate) async fn cancel_each(
     desk: &Desk,
     task_type: Result<TaskType>,

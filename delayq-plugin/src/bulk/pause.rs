@@ -4,8 +4,8 @@ use delayq_core::{Error, Result, Store, TaskType, Timestamp};
 
 use super::matching_types;
 
-/// Pauses these types; returns which. An end that has passed by the store's clock is refused: it
-/// would end the pause of a type that is paused.
+/// Pauses these types and returns them. An `until` that has passed by the store's clock is refused:
+/// it would end the pause of a paused type.
 pub(crate) async fn pause(
     store: &dyn Store,
     types: &str,
@@ -27,7 +27,7 @@ pub(crate) async fn pause(
     Ok(types)
 }
 
-/// Ends their pauses; returns which.
+/// Ends the pauses of these types and returns the types.
 pub(crate) async fn resume(store: &dyn Store, types: &str) -> Result<Vec<TaskType>> {
     let types = matching_types(store, types).await?;
     for task_type in &types {

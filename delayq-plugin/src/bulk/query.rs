@@ -1,4 +1,4 @@
-//! Tasks and types that match, and the walk over them.
+//! Search for matching tasks and types, and the walk over them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use delayq_core::{
     Error, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, TypePattern,
 };
 
-/// Pages of the store that one page of `list_by` may take.
+/// Maximum number of the store's pages read for one page of `list_by`.
 const MOST_PAGES: usize = 16;
 
-/// How many tasks match.
+/// The number of tasks that match.
 pub(crate) async fn count(store: &dyn Store, types: &str, filter: &TaskFilter) -> Result<u64> {
     filter.check()?;
     let mut count = 0;
@@ -66,7 +66,8 @@ pub(crate) async fn list_by(
     Ok(found)
 }
 
-/// The type that `types` names, listed or not; the listed types that it matches as a pattern.
+/// The type that `types` names, whether listed or not; or, for a pattern, the listed types that
+/// match.
 pub(crate) async fn matching_types(store: &dyn Store, types: &str) -> Result<Vec<TaskType>> {
     let pattern = TypePattern::new(types)?;
     if let TypePattern::Exact(task_type) = pattern {
@@ -103,7 +104,7 @@ pub struct TaskFilter {
 }
 
 impl TaskFilter {
-    /// A filter without conditions. To change all tasks, [`all`](Self::all) has to be written.
+    /// A filter without conditions. To change all tasks, [`all`](Self::all) is required.
     pub fn new() -> Self {
         Self::default()
     }
@@ -116,20 +117,20 @@ impl TaskFilter {
         }
     }
 
-    /// Tasks whose id begins with `prefix`, which is not empty.
+    /// Tasks whose id begins with `prefix`, which must not be empty.
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.id_prefix = Some(prefix.into());
         self
     }
 
-    /// Tasks with a header `name`, which is not empty, of exactly this value.
+    /// Tasks with a header `name`, which must not be empty, of exactly this value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
     }
 
     /// Tasks sent with [`DelayQueueJob::group`](crate::DelayQueueJob::group) of this label, which
-    /// is not empty.
+    /// must not be empty.
     pub fn group(self, label: impl Into<String>) -> Self {
         self.header(GROUP_HEADER, label)
     }
@@ -146,8 +147,8 @@ impl TaskFilter {
         self
     }
 
-    /// Tasks in this state: scheduled, running or dead. Without it: the scheduled ones, and for
-    /// `cancel_all` also the running ones.
+    /// Tasks in this state: scheduled, running or dead. The default is scheduled tasks; for
+    /// `cancel_all` also running ones.
     pub fn state(mut self, state: TaskState) -> Self {
         self.state = Some(state);
         self
@@ -157,13 +158,13 @@ impl TaskFilter {
         self.due_after
     }
 
-    /// The state that it names, or scheduled.
+    /// The state of the filter, or scheduled.
     pub(super) fn only_state(&self) -> TaskState {
         self.state.unwrap_or(TaskState::Scheduled)
     }
 
-    /// The states that `cancel_all` goes through, in this order. Due tasks start while it works, so
-    /// it looks at the running ones again in the end; what was running before cannot come back.
+    /// The states that `cancel_all` searches, in this order. Due tasks start meanwhile, so it
+    /// searches the running ones again at the end; those found running before cannot come back.
     pub(super) fn states_to_cancel(&self) -> Vec<TaskState> {
         let (scheduled, running) = (TaskState::Scheduled, TaskState::Running);
         match self.state {
@@ -173,7 +174,7 @@ impl TaskFilter {
         }
     }
 
-    /// Whether it has a condition, beside the state.
+    /// True if there is a condition besides the state.
     #[must_use]
     pub fn is_narrowed(&self) -> bool {
         self.id_prefix.is_some() || !self.headers.is_empty() || self.names_due_times()
@@ -183,7 +184,7 @@ impl TaskFilter {
         self.due_after.is_some() || self.due_before.is_some()
     }
 
-    /// Refuses conditions that cannot be meant, as every operation with a filter does.
+    /// Refuses contradictory conditions, as every operation with a filter does.
     ///
     /// # Errors
     /// `InvalidInput` for an empty text, for the state of tasks that have ended, and for due times
@@ -211,7 +212,7 @@ impl TaskFilter {
         Ok(())
     }
 
-    /// Refuses also what would change every task of a type without having been asked to, and dead
+    /// Also refuses an unconditional filter that does not ask for all tasks explicitly, and dead
     /// tasks.
     pub(super) fn check_change(&self) -> Result<()> {
         self.check()?;
@@ -226,7 +227,7 @@ impl TaskFilter {
         Ok(())
     }
 
-    /// Whether no task from `at` on, in the order of a listing, can match.
+    /// True if no task from `at` on, in listing order, can match.
     pub(super) fn is_over(&self, at: Timestamp) -> bool {
         self.due_before.is_some_and(|before| at >= before)
     }
@@ -256,13 +257,13 @@ impl fmt::Display for TaskFilter {
     }
 }
 
-/// Tasks read beyond those that were there at the start.
+/// Tasks that may be read in addition to those present at the start.
 const SLACK: u64 = 1_024;
-/// How often each task may be met: where it was, where it was moved to, and once more.
+/// How often each task may be met: at its old time, at its new time, and once more.
 const VISITS: u64 = 3;
 
-/// One way through the tasks of a type in a state, by time and id. It only goes forward, and ends
-/// after a number of tasks that is fixed at its start.
+/// One walk through the tasks of a type in one state, by time and id. It only goes forward, and
+/// stops after a number of tasks that is fixed at its start.
 pub(super) struct Walk<'a> {
     store: &'a dyn Store,
     task_type: &'a TaskType,
@@ -297,7 +298,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next tasks that match, perhaps none; `None` at the end.
+    /// The next matching tasks, possibly none; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<TaskInfo>>> {
         if self.is_over || self.left == 0 {
             return Ok(None);
@@ -316,16 +317,16 @@ impl<'a> Walk<'a> {
         Ok(Some(tasks))
     }
 
-    /// Whether it came to the last task.
+    /// True if the walk reached the last task.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 }
 
-/// Where a listing of what matches begins.
+/// The start of a listing of the matching tasks.
 pub(super) fn first_cursor(filter: &TaskFilter) -> Option<Cursor> {
     let after = filter.due_after_time()?;
-    // No id comes behind this one.
+    // No id sorts after this one.
     let last_id = TaskId::new("~".repeat(delayq_core::name::MAX_TASK_ID_BYTES)).ok()?;
     Some(Cursor::new(after, last_id))
 }

@@ -1,4 +1,4 @@
-//! Variables of the environment.
+//! Environment variables.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use super::{Config, ConfigError, read};
 
 const PREFIX: &str = "DELAYQ_";
 
-/// The options of the top level that a variable names.
+/// The top-level options that a variable can set.
 const NAMES: [&str; 11] = [
     "url",
     "namespace",
@@ -24,7 +24,7 @@ const NAMES: [&str; 11] = [
     "types",
 ];
 
-/// Puts what `variables` set over `config`.
+/// Applies `variables` over `config`.
 pub(super) fn over(
     mut config: Config,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -33,7 +33,7 @@ pub(super) fn over(
     let mut variables: Vec<_> = variables
         .filter(|(name, _)| name.starts_with(PREFIX))
         .collect();
-    // DELAYQ_TYPES comes before what is set below it.
+    // DELAYQ_TYPES sorts before the variables of single types.
     variables.sort();
     let mut unknown = Vec::new();
     for (name, value) in variables {
@@ -51,12 +51,12 @@ pub(super) fn over(
     if !unknown.is_empty() {
         let known = NAMES.map(|name| format!("{PREFIX}{}", name.to_uppercase()));
         warn!(variables = %unknown.join(", "), known = %known.join(", "),
-            "variables of the environment that are no options of delayq: not used");
+            "ignored: these environment variables are not options of delayq");
     }
     Ok(config)
 }
 
-/// The keys that a variable names; `None` when it is none of delayq.
+/// The keys that a variable names; `None` if it is not a variable of delayq.
 fn path_of(name: &str) -> Option<Vec<String>> {
     let path = name.strip_prefix(PREFIX)?.to_ascii_lowercase();
     let mut path: Vec<_> = path.split("__").map(str::to_owned).collect();
@@ -72,8 +72,8 @@ fn path_of(name: &str) -> Option<Vec<String>> {
     Some(path)
 }
 
-/// The configuration that one variable is. Its value is read as one of TOML (a number, a list, a
-/// table), else as text.
+/// The configuration set by one variable. Its value is read as a TOML value (a number, a list, a
+/// table), or else as text.
 fn of_variable(name: &str, path: &[String], text: &str) -> Result<Config, ConfigError> {
     let as_text = || nested(path, Value::String(text.to_owned()));
     let Ok(value) = text.parse::<Value>() else {

@@ -1,9 +1,9 @@
-//! Why a configuration cannot be used.
+//! Errors of a configuration.
 
 use std::fmt;
 
-/// A configuration that cannot be used. The message names the file with the line, or the variable;
-/// the key; and what would do.
+/// An invalid configuration. The message names the file and line, or the variable; the key; and
+/// what would be valid.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct ConfigError {
@@ -18,7 +18,7 @@ impl ConfigError {
     }
 }
 
-/// The message, as `Display` has it: a `main` that returns an error prints this.
+/// The same text as `Display`, because a `main` that returns an error prints it with `Debug`.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -22,16 +22,16 @@ pub use error::ConfigError;
 pub use reloaded::{ChangedOption, Reloaded};
 pub(crate) use type_options::TypeOptions;
 
-/// What an operator sets without a new build: the builder's options, and the options of task types.
+/// Options that an operator sets without a new build: the builder's, and those of task types.
 ///
 /// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
 /// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
-/// `max_lock_expiries`, `only` and `grace`, as the methods of the builder; `[types."mail.*"]` has
-/// the options of `#[task_worker]`, by the same names and in the same units. Of several tables that
-/// match a type the longest pattern wins. What it sets takes the place of the worker's own option.
+/// `max_lock_expiries`, `only` and `grace`, like the builder's methods; `[types."mail.*"]` has the
+/// options of `#[task_worker]`, with the same names and units. If several tables match a type, the
+/// longest pattern wins. Its options replace the worker's own.
 ///
-/// It is also `Deserialize`, for a section of an application's own configuration;
-/// [`from_section`](Self::from_section) has the better messages.
+/// `Config` is also `Deserialize`, for a section of an application's own configuration;
+/// [`from_section`](Self::from_section) has better messages.
 ///
 /// ```
 /// use delayq_plugin::Config;
@@ -72,18 +72,18 @@ pub struct Config {
     pub(crate) grace: Option<Duration>,
     #[serde(default)]
     types: BTreeMap<Pattern, TypeOptions>,
-    /// Where it comes from, for errors.
+    /// The origin of the configuration, for errors.
     #[serde(skip)]
     source: Option<String>,
 }
 
 impl Config {
-    /// Reads the TOML file at `path`, and what the environment sets over it
+    /// Reads the TOML file at `path` and applies the environment over it
     /// ([`with_env`](Self::with_env)).
     ///
     /// # Errors
-    /// The file cannot be read, or file or environment have an unknown name or a value that cannot
-    /// be used.
+    /// The file cannot be read, or the file or the environment has an unknown name or an invalid
+    /// value.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let file = path.display().to_string();
@@ -102,8 +102,8 @@ impl Config {
     }
 
     /// Reads the section `name` of an application's own configuration, such as the table `[delayq]`
-    /// of its file, without the environment. Its mistakes are named as those of a file, with `name`
-    /// in the place of file and line; so is a table that no worker serves, when the plugin starts.
+    /// of its file, without the environment. Errors read as for a file, with `name` instead of file
+    /// and line; so does the error at the plugin's start for a table that no worker serves.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -114,21 +114,21 @@ impl Config {
         read::of_section(name, section)
     }
 
-    /// This configuration, and what the environment sets over it: `DELAYQ_URL` for `url`,
+    /// This configuration with the environment applied over it: `DELAYQ_URL` for `url`,
     /// `DELAYQ_TYPES__MAIL_SEND__CONCURRENCY` for `concurrency` of `[types."mail.send"]`.
     ///
-    /// `__` separates the parts. In the name of a type `_` stands for a dot, and letters become
-    /// small ones. All other types and patterns are spelled in `DELAYQ_TYPES`, as TOML:
-    /// `{ "mail.*" = { concurrency = 8 } }`. An unknown variable is a warning in the log, as other
-    /// programs may make some; one below `DELAYQ_TYPES__` is an error.
+    /// `__` separates the parts. In the name of a type `_` stands for a dot, and letters are
+    /// lower-cased. All other types and patterns go into `DELAYQ_TYPES`, as TOML:
+    /// `{ "mail.*" = { concurrency = 8 } }`. An unknown variable is only a warning in the log, as
+    /// other programs may have set it; an unknown one below `DELAYQ_TYPES__` is an error.
     ///
     /// # Errors
-    /// A value that cannot be used, or an unknown option of a type.
+    /// An invalid value, or an unknown option of a type.
     pub fn with_env(self) -> Result<Self, ConfigError> {
         env::over(self, std::env::vars_os())
     }
 
-    /// What the environment alone sets, see [`with_env`](Self::with_env).
+    /// The configuration from the environment alone, see [`with_env`](Self::with_env).
     ///
     /// # Errors
     /// As [`with_env`](Self::with_env).
@@ -136,15 +136,15 @@ impl Config {
         Self::default().with_env()
     }
 
-    /// The URL of the store that it names, for a program that opens the store itself. It may hold a
-    /// password.
+    /// The store URL in this configuration, for a program that opens the store itself. It may hold
+    /// a password.
     #[must_use]
     pub fn store_url(&self) -> Option<&str> {
         self.url.as_ref().map(|url| url.0.as_str())
     }
 
-    /// `options`, and over them what it says about the store: `namespace`, `durability`,
-    /// `retention`, `call_timeout`.
+    /// `options` with the store settings of this configuration applied over them: `namespace`,
+    /// `durability`, `retention`, `call_timeout`.
     #[must_use]
     pub fn store_options(&self, options: StoreOptions) -> StoreOptions {
         StoreOptions {
@@ -156,17 +156,17 @@ impl Config {
         }
     }
 
-    /// The patterns with a table.
+    /// The patterns that have a table.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &TypePattern> {
         self.types.keys().map(|pattern| &pattern.0)
     }
 
-    /// The table of exactly this pattern.
+    /// The table for exactly this pattern.
     pub(crate) fn options(&self, pattern: &TypePattern) -> Option<&TypeOptions> {
         self.types.get(&Pattern(pattern.clone()))
     }
 
-    /// The error of a table that cannot be used.
+    /// The error for an invalid table.
     pub(crate) fn refused(
         &self,
         pattern: &impl fmt::Display,
@@ -176,7 +176,7 @@ impl Config {
         ConfigError::new(format!("{source}, types.\"{pattern}\""), reason)
     }
 
-    /// The options of the plugin that are different in `other`, without `grace`.
+    /// The plugin's options that differ in `other`, except `grace`.
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let options = [
             ("url", self.url != other.url),
@@ -196,7 +196,7 @@ impl Config {
         changed.map(|(option, _)| option).collect()
     }
 
-    /// Puts `other` over this configuration.
+    /// Applies `other` over this configuration.
     pub(crate) fn merge(&mut self, other: Self) {
         put(&mut self.url, other.url);
         put(&mut self.namespace, other.namespace);
@@ -221,7 +221,7 @@ fn put<T>(place: &mut Option<T>, value: Option<T>) {
     }
 }
 
-/// A pattern of types, in an order of its own for the map.
+/// A pattern of types, ordered for use as a key of the map.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 struct Pattern(TypePattern);

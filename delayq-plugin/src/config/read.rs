@@ -1,11 +1,11 @@
-//! Text of a configuration: read, or refused with the line, the key and what would do.
+//! Reads the text of a configuration. Errors name the line, the key and what would be valid.
 
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path, Segment};
 
 use super::{Config, ConfigError};
 
-/// From which likeness on a name is suggested; the macros use the same.
+/// Minimum similarity for suggesting a name; the macros use the same value.
 const ALIKE: f64 = 0.8;
 
 /// Reads the text of `file`. An error quotes no line, as a URL may hold a password.
@@ -34,7 +34,7 @@ where
 {
     let read = serde_path_to_error::deserialize(section).map_err(|error| {
         let message = error.inner().to_string();
-        // Further lines are the format's own: where it read, which the keys say already.
+        // Further lines come from the format: they say where the error is, as the keys already do.
         let message = message.lines().next().unwrap_or_default();
         let mut keys = keys(error.path());
         let unknown = unknown(message).map(|(option, _)| option);
@@ -47,12 +47,12 @@ where
     read.map(|config: Config| Config { source, ..config })
 }
 
-/// Reads `table`, which `place` set.
+/// Reads `table`, which comes from `place`.
 pub(super) fn of_table(place: &str, table: toml::Table) -> Result<Config, ConfigError> {
     Config::deserialize(table).map_err(|error| ConfigError::new(place, with_hint(error.message())))
 }
 
-/// The keys as the file has them: `types`, `"mail.*"`, `lock`.
+/// The keys as written in the file: `types`, `"mail.*"`, `lock`.
 fn keys(path: &Path) -> Vec<String> {
     let quoted = |key: &str| {
         let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -70,7 +70,7 @@ fn keys(path: &Path) -> Vec<String> {
     keys.collect()
 }
 
-/// Before a message: `types."mail.*".lock: `.
+/// The prefix of a message: `types."mail.*".lock: `.
 fn joined(keys: &[String]) -> String {
     if keys.is_empty() {
         String::new()
@@ -79,7 +79,7 @@ fn joined(keys: &[String]) -> String {
     }
 }
 
-/// serde's message, and what was perhaps meant by an unknown name.
+/// serde's message, and a suggestion for an unknown name.
 fn with_hint(message: &str) -> String {
     let message = message.trim_end();
     let Some((name, known)) = unknown(message) else {

@@ -1,24 +1,24 @@
-//! What a reload did.
+//! Result of a reload.
 
 use std::fmt;
 
 use delayq_core::TaskType;
 
-/// What a [`reload`](crate::DelayQueuePlugin::reload) did with each option that is different now.
+/// The effect of a [`reload`](crate::DelayQueuePlugin::reload) on each option that has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reloaded {
-    /// In force from now on.
+    /// Applied from now on.
     pub applied: Vec<ChangedOption>,
-    /// In force once the process is started again.
+    /// Applied once the process is restarted.
     pub needs_restart: Vec<ChangedOption>,
 }
 
-/// One option that a reload found different.
+/// One option that a reload found changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangedOption {
-    /// The type that it belongs to; `None`: the plugin.
+    /// The type that the option belongs to; `None` for an option of the plugin.
     pub task_type: Option<TaskType>,
     /// Its name in the configuration, such as `retry`.
     pub option: &'static str,
@@ -36,7 +36,7 @@ impl ChangedOption {
     }
 }
 
-/// As the file has it: `types."mail.send".lock`.
+/// As written in the file: `types."mail.send".lock`.
 impl fmt::Display for ChangedOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = self.option;

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::{put, value};
 
-/// One table of `types`: what is set takes the place of the worker's own option.
+/// One table of `types`. Its options replace the worker's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TypeOptions {
@@ -88,7 +88,7 @@ struct RetryOptions {
 }
 
 impl TypeOptions {
-    /// Puts `other` over these options.
+    /// Applies `other` over these options.
     pub(super) fn merge(&mut self, other: Self) {
         match (&mut self.retry, other.retry) {
             (Some(Retry::Policy(retry)), Some(Retry::Policy(other))) => retry.merge(other),
@@ -110,8 +110,8 @@ impl TypeOptions {
         put(&mut self.shards, other.shards);
     }
 
-    /// A worker's options with these over them. Rules of several options are checked as
-    /// `#[task_worker]` does; the registry of workers checks the rest.
+    /// A worker's options with these applied over them. Rules about several options are checked
+    /// here as `#[task_worker]` does; the registry of workers checks the rest.
     pub(crate) fn over(&self, own: WorkerOptions) -> Result<WorkerOptions, &'static str> {
         let delivery = self.delivery.map(Delivery::from);
         if delivery == Some(Delivery::AtMostOnce) && matches!(self.retry, Some(Retry::Policy(_))) {
@@ -210,7 +210,7 @@ impl RetryOptions {
         let base = self.base.unwrap_or(own.base);
         let mut cap = self.cap.unwrap_or(own.cap);
         if base > cap {
-            // A fixed wait that is longer than the default cap is its own.
+            // A fixed wait longer than the default cap is its own cap.
             if self.cap.is_some() || backoff != Backoff::Fixed {
                 return Err(
                     "the first wait of `retry`, `base`, is longer than the longest one, \

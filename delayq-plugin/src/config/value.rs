@@ -86,12 +86,13 @@ impl Scalar for Span {
     }
 }
 
-/// The spans that `#[task_worker]` reads.
+/// Durations in the syntax of `#[task_worker]`.
 fn parse_span(text: &str) -> Option<Duration> {
     let days = SpanRelativeTo::days_are_24_hours();
     let span = match text.parse::<SignedDuration>() {
         Ok(span) => span,
-        // It has no days; a span has, and here they are of 24 hours as everywhere in delayq.
+        // jiff's durations have no days, but its spans do. A day has 24 hours, as everywhere in
+        // delayq.
         Err(_) => text.parse::<jiff::Span>().ok()?.to_duration(days).ok()?,
     };
     Duration::try_from(span).ok()
@@ -169,7 +170,7 @@ pub(super) fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, 
 impl Scalar for Rate {
     const EXPECTED: &'static str = "a rate as text, such as \"100/s\" (units: s, min, h)";
 
-    /// `100/s`, `10/min`, `5/h`; blanks around the `/` do no harm.
+    /// `100/s`, `10/min`, `5/h`; spaces around the `/` are allowed.
     fn of_text(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not a rate: write {}", Self::EXPECTED);
         let (starts, unit) = text.split_once('/').ok_or_else(wrong)?;

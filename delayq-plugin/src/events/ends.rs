@@ -1,4 +1,4 @@
-//! Ends of single tasks, for those who wait for one.
+//! Ends of single tasks, for callers that wait for one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 type Key = (TaskType, TaskId);
 
-/// Who waits for which task of this process. While nobody does, an event costs one look.
+/// The waiters for tasks of this process. Without waiters, an event costs one atomic read.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     count: AtomicUsize,
@@ -21,7 +21,7 @@ impl Ends {
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those who wait for this task.
+    /// Wakes the waiters of this task.
     pub(super) fn ring(&self, task_type: &TaskType, id: &TaskId) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -35,7 +35,7 @@ impl Ends {
     }
 }
 
-/// Rings when something became of one task in this process.
+/// An alarm that rings when something happens to one task in this process.
 #[derive(Debug)]
 pub(crate) struct EndAlarm {
     ends: Arc<Ends>,
@@ -58,7 +58,7 @@ impl EndAlarm {
         }
     }
 
-    /// Completes once for each time that it rings, also for one before the call.
+    /// Completes once for each ring, including one before the call.
     pub(crate) async fn rung(&self) {
         self.notify.notified().await;
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use delayq_core::{TaskId, TaskType, Timestamp};
 
-/// What this process did with a task, or learned of it.
+/// Something that this process did with a task, or learned about it.
 ///
-/// Events are for people, metrics and alarms: they are not stored, another process does not see
-/// them, and a crash may come between the thing and its event. Work that has to follow from a task
-/// belongs into its worker.
+/// Events are for people, metrics and alarms. They are not stored, other processes do not see them,
+/// and a crash can come between an action and its event. Work that must follow a task belongs in
+/// its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskEvent {
@@ -16,70 +16,70 @@ pub struct TaskEvent {
     pub task_type: TaskType,
     /// The task's id.
     pub id: TaskId,
-    /// When it was noticed, on this host's clock.
+    /// The time when it was noticed, by this host's clock.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind of event.
     pub kind: TaskEventKind,
 }
 
-/// What happened to a task.
+/// The kinds of events of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskEventKind {
-    /// The store accepted it from this process.
+    /// The store accepted the task from this process.
     Submitted {
-        /// When it is due, on the store's clock.
+        /// The due time of the task, by the store's clock.
         due_at: Timestamp,
     },
     /// An attempt was handed to the workers.
     Started {
-        /// Its number.
+        /// The number of the attempt.
         attempt: u32,
         /// How long after its due time the store handed it out.
         lateness: Duration,
     },
-    /// The store has it as done. Of an at-most-once type: the attempt succeeded, as the store has
-    /// the task as done before it starts.
+    /// The store has the task as done. For an at-most-once type: the attempt succeeded, as the
+    /// store has the task as done before it starts.
     Succeeded {
         /// The attempt that succeeded.
         attempt: u32,
         /// How long its workers ran.
         run_time: Duration,
     },
-    /// An attempt failed. A [`Dead`](Self::Dead) follows when it was the last one, and is in the
-    /// store.
+    /// An attempt failed. If it was the last one, a [`Dead`](Self::Dead) follows once the store has
+    /// it.
     Failed {
         /// The attempt.
         attempt: u32,
-        /// How it failed.
+        /// The cause of the failure.
         cause: FailureCause,
-        /// What the worker said.
+        /// The worker's error.
         error: String,
         /// How long its workers ran.
         run_time: Duration,
-        /// The wait before the next attempt; `None` when there is none.
+        /// The wait before the next attempt; `None` if there is none.
         retry_in: Option<Duration>,
     },
-    /// It was given back without an attempt burned: by a worker, or by a process that shuts down or
-    /// was too slow to start it.
+    /// The task was given back without using up an attempt: by a worker, or by a process that shuts
+    /// down or was too slow to start it.
     Released {
         /// The wait before it starts again.
         after: Duration,
     },
-    /// The store has it as dead: it waits for an operator.
+    /// The store has the task as dead: it waits for an operator.
     Dead {
-        /// The last attempt; `None` when the store ended it before an attempt: poison, or a damaged
-        /// record.
+        /// The last attempt; `None` if the store ended the task before an attempt: poison, or a
+        /// damaged record.
         attempt: Option<u32>,
-        /// Why.
+        /// The reason.
         error: String,
     },
-    /// The store has it as expired: it was too late to be worth running.
+    /// The store has the task as expired: it was too late to be worth running.
     Expired,
-    /// It is cancelled: by this process before it started, or after an attempt here that was asked
-    /// to stop.
+    /// The task is cancelled: by this process before it started, or after an attempt here that was
+    /// asked to stop.
     Cancelled,
-    /// The attempt's lock expired or was taken over: the workers were told to stop, and the task
+    /// The attempt's lock expired or was taken over. The workers were told to stop, and the task
     /// may run again elsewhere.
     LockLost {
         /// The attempt.
@@ -87,7 +87,7 @@ pub enum TaskEventKind {
     },
 }
 
-/// How an attempt failed.
+/// The cause of an attempt's failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureCause {
@@ -96,7 +96,7 @@ pub enum FailureCause {
     Error,
     /// A worker panicked.
     Panic,
-    /// It ran longer than the type's `timeout`.
+    /// The attempt ran longer than the type's `timeout`.
     TimeLimit,
     /// A shutdown cut off an attempt of an at-most-once type.
     Stopped,

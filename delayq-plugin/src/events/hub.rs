@@ -1,4 +1,4 @@
-//! Hub: takes events of all handlers to whoever listens.
+//! Hub: passes the events of all handlers to the listeners.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,11 +8,12 @@ use tokio::sync::broadcast;
 use super::ends::{EndAlarm, Ends};
 use super::{TaskEvent, TaskEventKind, TaskEvents};
 
-/// Events that wait for the slowest listener; more are missed by it, and counted. About a megabyte.
+/// Number of events kept for the slowest listener, about a megabyte. A listener that falls behind
+/// further misses events, which are counted.
 const CAPACITY: usize = 4_096;
 
-/// The sending end of the events of one process. The channel is made for the first listener;
-/// without one an event costs a look.
+/// The sending end of the events of one process. The channel is created for the first listener;
+/// before that an event costs one check.
 #[derive(Clone, Debug)]
 pub(crate) struct EventHub {
     sender: Arc<OnceLock<broadcast::Sender<TaskEvent>>>,
@@ -29,7 +30,7 @@ impl EventHub {
         }
     }
 
-    /// Sends what `kind` returns, if anybody listens.
+    /// Sends the event that `kind` returns, if there are listeners.
     pub(crate) fn emit(
         &self,
         task_type: &TaskType,
@@ -43,7 +44,7 @@ impl EventHub {
         if sender.receiver_count() == 0 {
             return;
         }
-        // The last listener may go meanwhile.
+        // The last listener may leave meanwhile.
         let _ = sender.send(TaskEvent {
             task_type: task_type.clone(),
             id: id.clone(),
@@ -52,7 +53,7 @@ impl EventHub {
         });
     }
 
-    /// An alarm for whatever becomes of one task here.
+    /// An alarm for everything that happens to one task here.
     pub(crate) fn alarm(&self, task_type: &TaskType, id: &TaskId) -> EndAlarm {
         EndAlarm::new(&self.ends, task_type, id)
     }

@@ -1,4 +1,4 @@
-//! Listener: an application's own code that hears of events.
+//! Listener: application code that is called for events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use tracing::error;
 
 use super::{TaskEvent, TaskEventKind, TaskEvents};
 
-/// Hears what this process does with its tasks. Every method has an empty body to begin with.
+/// Gets the events of this process's tasks. Every method has an empty default body.
 ///
-/// Called on the application's runtime, one event after the other, and never on a scheduler thread:
-/// a slow listener delays no task, and misses events when it is behind by more than 4,096. Methods
-/// must not block; for slow work take [`events`](crate::DelayQueuePlugin::events) instead. A
-/// listener that holds the plugin's submit service keeps the store open and itself alive.
+/// Its methods are called on the application's runtime, one event after the other, and never on a
+/// scheduler thread. A slow listener delays no task, and misses events if it is more than 4,096
+/// behind. Methods must not block; for slow work use [`events`](crate::DelayQueuePlugin::events)
+/// instead. A listener that holds the plugin's submit service keeps the store open and itself
+/// alive.
 ///
 /// ```
 /// use delayq_plugin::{DelayQueuePlugin, TaskEvent, TaskListener};
@@ -54,14 +55,14 @@ pub trait TaskListener: Send + Sync + 'static {
     fn on_lock_lost(&self, event: &TaskEvent) {}
 }
 
-/// Passes events on until there are no more.
+/// Passes events to the listener until there are no more.
 pub(crate) async fn run_listener(listener: Arc<dyn TaskListener>, mut events: TaskEvents) {
     let mut missed = 0;
     while let Some(event) = events.next().await {
         if events.missed() > missed {
             error!(
                 missed = events.missed() - missed,
-                "a listener is too slow: it has missed events"
+                "a listener is too slow and has missed events"
             );
             missed = events.missed();
         }

@@ -7,7 +7,7 @@ use super::TaskEvent;
 /// The events of this process from now on, in the order of each handler. See
 /// [`DelayQueuePlugin::events`](crate::DelayQueuePlugin::events).
 ///
-/// It holds 4,096 events that have not been taken yet. A reader that is slower misses the oldest
+/// The stream holds up to 4,096 events that have not been read. A slower reader misses the oldest
 /// ones; tasks never wait for it.
 #[derive(Debug)]
 pub struct TaskEvents {
@@ -23,8 +23,8 @@ impl TaskEvents {
         }
     }
 
-    /// The next event; `None` once the plugin and its submit services are gone. May be dropped at
-    /// any point without losing an event.
+    /// The next event; `None` once the plugin and its submit services are gone. The future may be
+    /// dropped at any point without losing an event.
     pub async fn next(&mut self) -> Option<TaskEvent> {
         loop {
             match self.receiver.recv().await {
@@ -35,7 +35,7 @@ impl TaskEvents {
         }
     }
 
-    /// How many events this reader was too slow for.
+    /// The number of events that this reader missed.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed

@@ -1,4 +1,4 @@
-//! Attempts of one handler: the lease table, and the workers under way.
+//! Attempts of one handler: the lease table, and the running workers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::slots::Slot;
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
-/// Number of an attempt of one handler.
+/// Number of an attempt within one handler.
 pub(super) type Seq = u64;
 
 /// The end of a worker's task on the application's runtime.
 pub(super) type Finished = Result<(Id, TaskResult), JoinError>;
 
-/// A task that a claim brought, and its slot.
+/// A claimed task and its slot.
 #[derive(Debug)]
 pub(super) struct NewAttempt {
     pub(super) task: ClaimedTask,
@@ -33,21 +33,21 @@ pub(super) struct NewAttempt {
     pub(super) claimed_at: Duration,
 }
 
-/// One worker under way: its attempt, and its index among the workers of the type.
+/// One running worker: its attempt, and its index among the workers of the type.
 #[derive(Clone, Copy, Debug)]
 struct RunningWorker {
     seq: Seq,
     index: usize,
 }
 
-/// What is due, see [`Attempts::take_due`].
+/// The leases that need something, see [`Attempts::take_due`].
 #[derive(Debug, Default)]
 pub(super) struct DueAttempts {
     pub(super) extend: Vec<(Seq, Lock)>,
     pub(super) settle: Vec<Ending>,
 }
 
-/// The attempts under way. Times are `Clock::elapsed`.
+/// The running attempts. Times are `Clock::elapsed`.
 #[derive(Debug)]
 pub(super) struct Attempts {
     bucket: Bucket,
@@ -57,11 +57,11 @@ pub(super) struct Attempts {
     leases: HashMap<Seq, Lease>,
     running: HashMap<Id, RunningWorker>,
     results: JoinSet<TaskResult>,
-    /// Not later than the first timer of a lease.
+    /// At most the first timer of a lease.
     next_timer: Duration,
-    /// Locks found lost before their attempts are settled, so that each is counted once.
+    /// Locks found lost before their attempts were settled, so that each is counted once.
     lost: HashSet<Lock>,
-    /// The workers were told to stop, those that start from now on, too.
+    /// The workers were told to stop, including those that start from now on.
     is_told_to_stop: bool,
 }
 
@@ -81,7 +81,7 @@ impl Attempts {
         }
     }
 
-    /// How many attempts are under way, those included that outlived their lock or time limit.
+    /// The number of running attempts, including those past their lock or time limit.
     pub(super) fn len(&self) -> usize {
         self.leases.len()
     }
@@ -90,17 +90,17 @@ impl Attempts {
         self.leases.is_empty()
     }
 
-    /// When something may be due next.
+    /// The earliest time at which something may be due.
     pub(super) fn next_timer(&self) -> Option<Duration> {
         (!self.leases.is_empty()).then_some(self.next_timer)
     }
 
-    /// Starts the workers of a task; or its release, when its lock is too short by now, or a worker
-    /// of an earlier attempt still runs here.
+    /// Starts the workers of a task. Fails with its release if too little of the lock is left, or
+    /// if a worker of an earlier attempt still runs here.
     pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Ending> {
         let (mut task, context) = (new.task, Arc::clone(&self.context));
         let running_task = context.running.enter(&task.lock.id);
-        // An at-most-once task is settled as done already: it can only run now or never.
+        // An at-most-once task is already settled as done: it runs now or never.
         let at_most_once = context.is_at_most_once();
         if !at_most_once && self.is_too_late(&task, new.claimed_at, now) {
             return Err(Ending::give_back(task.lock, &task.history, Duration::ZERO));
@@ -116,7 +116,7 @@ impl Attempts {
         }
         let facts = facts(&context, &mut task);
         context.report.started(&facts);
-        // Settled before it starts, an at-most-once task has no lock to extend.
+        // An at-most-once task is settled before it starts, so it has no lock to extend.
         let lock_for = if at_most_once {
             Duration::MAX
         } else {
@@ -169,9 +169,10 @@ impl Attempts {
         Ok(())
     }
 
-    /// Whether the answer of the claim came too late: the store hung, or this process was stopped.
-    /// A third of the lock must be left, or it would expire before the first extension is answered.
-    /// A store that is always so slow must not keep a task from starting for ever.
+    /// True if the answer of the claim came too late because the store hung or this process was
+    /// suspended. A third of the lock must be left, or the lock would expire before the first
+    /// extension is answered. But a store that is always this slow must not keep a task from
+    /// starting for ever.
     fn is_too_late(&self, task: &ClaimedTask, claimed_at: Duration, now: Duration) -> bool {
         let lock = self.context.options().lock;
         let is_first = task.history.releases == 0;
@@ -179,7 +180,7 @@ impl Attempts {
         claimed_at.saturating_add(fair) <= now
     }
 
-    /// Takes the locks to extend, and the ends of attempts that are over their time limit.
+    /// Takes the locks to extend, and the ends of attempts past their time limit.
     pub(super) fn take_due(&mut self, now: Duration) -> DueAttempts {
         let (mut due, mut timed_out) = (DueAttempts::default(), Vec::new());
         if self.next_timer > now {
@@ -246,18 +247,18 @@ impl Attempts {
         settle
     }
 
-    /// The next worker that finishes; `None` when none is running.
+    /// The next worker to finish; `None` if none is running.
     pub(super) async fn next_finished(&mut self) -> Option<Finished> {
         self.results.join_next_with_id().await
     }
 
-    /// A worker that has finished already.
+    /// A worker that has already finished.
     pub(super) fn try_next_finished(&mut self) -> Option<Finished> {
         self.results.try_join_next_with_id()
     }
 
-    /// Takes in a worker that has finished. Returns the end of its attempt, if this was the last
-    /// one of its workers and the attempt has not been settled.
+    /// Handles a finished worker. Returns the end of its attempt if this was the last of its
+    /// workers and the attempt has not been settled.
     pub(super) fn finish(&mut self, finished: Finished, now: Duration) -> Option<Ending> {
         let task = finished
             .as_ref()
@@ -296,12 +297,13 @@ impl Attempts {
         }
     }
 
-    /// The attempt has been settled, well or not. Returns whether its lock was known to be lost.
+    /// The attempt has been settled, successfully or not. Returns true if its lock was known to be
+    /// lost.
     pub(super) fn settled(&mut self, lock: &Lock) -> bool {
         !self.lost.is_empty() && self.lost.remove(lock)
     }
 
-    /// Takes in the outcome of an extension that was sent at `sent_at`.
+    /// Handles the outcome of an extension that was sent at `sent_at`.
     pub(super) fn extended(&mut self, seq: Seq, outcome: ExtendOutcome, sent_at: Duration) {
         let Some(lease) = self.leases.get_mut(&seq) else {
             return;
@@ -313,7 +315,7 @@ impl Attempts {
                 lease.is_cancel_requested = true;
                 lease.stop.stop();
             }
-            // Else it is known already, or the attempt is over its time limit.
+            // Otherwise the loss is already known, or the attempt is past its time limit.
             ExtendOutcome::LockLost if lease.lose() => {
                 let (id, how) = (&lease.lock.id, "somebody else has its lock");
                 self.context.report.lock_lost(id, lease.attempt, how);
@@ -325,13 +327,13 @@ impl Attempts {
         self.next_timer = self.next_timer.min(lease.timer());
     }
 
-    /// Whether an extension that failed is still to be repeated.
+    /// True if a failed extension has still to be repeated.
     pub(super) fn awaits_extension(&self) -> bool {
         let mut leases = self.leases.values();
         leases.any(|lease| lease.is_extension_failed && lease.needs_extension())
     }
 
-    /// An extension failed or is in doubt: it is tried again at `retry_at`.
+    /// An extension failed or is in doubt; the next try is at `retry_at`.
     pub(super) fn extend_failed(&mut self, seq: Seq, retry_at: Duration) {
         if let Some(lease) = self.leases.get_mut(&seq) {
             lease.is_extension_failed = true;
@@ -341,7 +343,7 @@ impl Attempts {
     }
 }
 
-/// What the workers are told of their attempt.
+/// The facts about the attempt for its workers.
 fn facts(context: &TypeContext, task: &mut ClaimedTask) -> Attempt {
     Attempt {
         task_type: context.task_type.clone(),

@@ -1,4 +1,4 @@
-//! Answer of a claim, sorted.
+//! The answer of a claim, sorted.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use crate::clock_skew::ClockSkew;
 use crate::ending::Ending;
 use crate::slots::Reserved;
 
-/// What one claim brought.
+/// The result of one claim.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// To start now.
+    /// Tasks to start now.
     pub(crate) start: Vec<ClaimedTask>,
-    /// To settle without a start.
+    /// Tasks to settle without starting them.
     pub(crate) settle: Vec<Ending>,
-    /// Ended by the claim itself.
+    /// Tasks that the claim itself ended.
     pub(crate) ended: Vec<ClaimEnd>,
     /// The slots that were reserved for the claim.
     pub(crate) slots: Option<Reserved>,
     /// `Clock::elapsed` before the claim was sent.
     pub(crate) sent_at: Duration,
-    /// After which span, from when it was sent, the next claim can find something.
+    /// Time from the sending of this claim after which the next one can find something.
     pub(crate) next_in: Option<Duration>,
     pub(crate) clock_skew: Option<ClockSkew>,
-    /// The largest fence given before the claim.
+    /// The largest fence issued before the claim.
     pub(crate) high_water: u64,
     pub(crate) bucket: BucketState,
 }
 
 impl Batch {
-    /// Whether the claim found any task.
+    /// True if the claim found any task.
     pub(super) fn is_fruitful(&self) -> bool {
         !(self.start.is_empty() && self.settle.is_empty() && self.ended.is_empty())
     }

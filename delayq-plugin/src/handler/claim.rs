@@ -1,4 +1,4 @@
-//! One claim: the call, and what becomes of each task that it brings.
+//! One claim: the call, and the handling of each claimed task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ pub(super) struct Claim {
     pub(super) context: Arc<TypeContext>,
     pub(super) bucket: Bucket,
     pub(super) wiring: Wiring,
-    /// `None`: a probe, which takes nothing.
+    /// `None` for a probe, which takes no task.
     pub(super) slots: Option<Reserved>,
 }
 
 impl Claim {
-    /// Sends the claim. Tasks of an at-most-once type are settled as done, too, before any of them
-    /// starts: one whose settlement is not confirmed is not started. In a shutdown they are given
-    /// back instead.
+    /// Sends the claim. Tasks of an at-most-once type are also settled as done before any of them
+    /// starts, and only those with a confirmed settlement are started. During a shutdown they are
+    /// given back instead.
     pub(super) async fn run(self) -> Result<Batch> {
         let context = &self.context;
         let (sent_at, before) = (context.clock.elapsed(), context.clock.now());
@@ -75,8 +75,9 @@ impl Claim {
         Ok(batch)
     }
 
-    /// The end of a task that must not be started, if so: its workers have all succeeded, as the
-    /// one that failed is gone, or it is too late, or an expired lock was its last attempt.
+    /// The end of a task that must not be started, if so: all its remaining workers have succeeded
+    /// (the one that failed no longer exists), or the task is too late, or its last attempt ended
+    /// with an expired lock.
     fn refusal(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
         let workers = self.context.workers();
         if workers.open(&task.history).next().is_none() {
@@ -105,7 +106,8 @@ impl Claim {
             }
         }
         let max_attempts = workers.max_attempts(&task.history);
-        // An at-most-once task in the store has never started, whatever became of earlier locks.
+        // An at-most-once task found in the store has never started, whatever happened to earlier
+        // locks.
         let counts = !self.context.is_at_most_once();
         (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {
             error: format!(

@@ -1,4 +1,4 @@
-//! Claims of one handler: when, and for how many tasks.
+//! Claims of one handler: their times and sizes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::poll_grid::PollGrid;
 use crate::slots::{Place, Reserved};
 use crate::type_context::TypeContext;
 
-/// The claim of a handler that is under way or comes next.
+/// The present or next claim of a handler.
 ///
-/// A claim reserves slots before it is sent, its share of its type's concurrency at most, and those
-/// that it does not need go back. While due tasks are left, the handler stays in the line for slots
-/// during a claim, too: its turn does not depend on how fast the store answers. After a failed
-/// claim the next one is a probe, which takes no task and needs no slot: a silent bucket keeps none
-/// from the others.
+/// Before a claim is sent, it reserves slots, at most its share of its type's concurrency; unused
+/// ones are returned. While due tasks are left, the handler stays in the queue for slots during a
+/// claim, so that its turn does not depend on how fast the store answers. After a failed claim the
+/// next one is a probe, which takes no task and needs no slot, so that a bucket without answers
+/// blocks no slots.
 #[derive(Debug)]
 pub(super) struct Claimer {
     context: Arc<TypeContext>,
@@ -30,39 +30,39 @@ pub(super) struct Claimer {
     wiring: Wiring,
     claiming: OneCall<Result<Batch>>,
     place: Place,
-    /// Waits for a slot.
+    /// The wait for a slot.
     slot: OneCall<()>,
     purpose: Purpose,
     next_at: Duration,
-    /// Woken while a claim was under way, which may have been too early to see why.
+    /// Woken during a claim that may have been too early to see the reason.
     is_woken: bool,
-    /// The claim that is under way was sent for a wake-up.
+    /// The present claim was sent because of a wake-up.
     is_for_wake_up: bool,
     sent_at: Duration,
     wakes: FruitlessWakes,
-    /// When the store expects that a claim finds something.
+    /// The time when the store expects that a claim will find something.
     due_at: Option<Duration>,
-    /// The last question to the handler before the claim was sent.
+    /// The last question to the handler (see `IdlenessReport`) before the claim was sent.
     question: u64,
     backoff: Backoff,
 }
 
-/// What the next claim is for.
+/// The purpose of the next claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// To see whether anything is due.
+    /// Find out if anything is due.
     Look,
-    /// To take what the last one has left: tasks that are due.
+    /// Take the due tasks that the last claim left.
     Rest,
-    /// To see whether the store answers, after a failure. It takes nothing.
+    /// Find out if the store answers again after a failure. A probe takes no task.
     Probe,
 }
 
-/// What a [`Claimer`] waited for.
+/// An event that a [`Claimer`] waits for.
 #[derive(Debug)]
 pub(super) enum ClaimEvent {
     Answered(Result<Batch>),
-    /// There is a slot.
+    /// A slot is free.
     Slot,
 }
 
@@ -91,7 +91,7 @@ impl Claimer {
         self.claiming.is_under_way()
     }
 
-    /// When to claim, unless a claim is under way or waits for a slot.
+    /// The time of the next claim, unless a claim is in progress or waits for a slot.
     pub(super) fn next_wake(&self) -> Option<Duration> {
         let is_waiting = self.claiming.is_under_way() || self.slot.is_under_way();
         let is_asked = self.question < self.wiring.idleness.question();
@@ -103,12 +103,12 @@ impl Claimer {
         (!is_waiting).then_some(next_at)
     }
 
-    /// The last question to the handler that a claim has answered, unless one is under way.
+    /// The last question to the handler that a claim has answered, unless one is in progress.
     pub(super) fn answers(&self) -> u64 {
         self.question
     }
 
-    /// When a claim may find something, or is tried again after a failure.
+    /// The time when a claim may find something, or when it is retried after a failure.
     pub(super) fn expects_at(&self) -> Option<Duration> {
         if self.purpose == Purpose::Probe {
             return Some(self.next_at);
@@ -116,7 +116,7 @@ impl Claimer {
         self.due_at
     }
 
-    /// Claims as soon as possible, unless wake-ups come in a flood.
+    /// Claims as soon as possible, but spaced out during a flood of wake-ups.
     pub(super) fn wake(&mut self, now: Duration) {
         self.is_woken = true;
         self.claim_by(self.wakes.next_after(self.sent_at).max(now));
@@ -127,13 +127,13 @@ impl Claimer {
         self.next_at = self.next_at.min(at);
     }
 
-    /// Takes no slot any more.
+    /// Gives up waiting for slots.
     pub(super) fn stop(&mut self) {
         self.slot.cancel();
         self.place.withdraw();
     }
 
-    /// Starts a claim, or waits for a slot when all are taken.
+    /// Starts a claim, or waits for a slot if all are taken.
     pub(super) fn start(&mut self) {
         if self.purpose == Purpose::Probe {
             return self.send(None);
@@ -143,7 +143,7 @@ impl Claimer {
         self.start_with_given();
     }
 
-    /// Starts a claim with the slots that there are by now, or waits for one.
+    /// Starts a claim with the slots available now, or waits for one.
     pub(super) fn start_with_given(&mut self) {
         match self.place.take() {
             Some(reserved) => self.send(Some(reserved)),
@@ -151,11 +151,11 @@ impl Claimer {
         }
     }
 
-    /// Plans the next claim after one that was answered.
+    /// Plans the next claim after an answer.
     pub(super) fn answered(&mut self, batch: &Batch, now: Duration) {
         self.backoff.reset();
         let poll_at = PollGrid::new(self.context.poll).next(batch.sent_at);
-        // From when it was sent: a claim sent so much later arrives so much later.
+        // Counted from the sending: a claim sent that much later arrives that much later.
         let due_at = batch
             .next_in
             .map(|next_in| batch.sent_at.saturating_add(next_in));
@@ -175,7 +175,7 @@ impl Claimer {
         }
     }
 
-    /// Plans a probe after a claim that failed.
+    /// Plans a probe after a failed claim.
     pub(super) fn failed(&mut self, now: Duration) {
         self.purpose = Purpose::Probe;
         self.place.withdraw();
@@ -189,7 +189,7 @@ impl Claimer {
         }
     }
 
-    /// Asks for the slots of the next claim while this one is under way, if due tasks were left.
+    /// Asks for the slots of the next claim during this one, if due tasks were left.
     fn ask_ahead(&mut self, reserved: usize) {
         match self.context.share().saturating_sub(reserved).min(MAX_BATCH) {
             most if most > 0 && self.purpose == Purpose::Rest => self.place.ask(most, true),

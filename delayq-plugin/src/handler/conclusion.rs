@@ -1,4 +1,4 @@
-//! Conclusion of an attempt: its end, from what its workers returned, and the report of it.
+//! Conclusion of an attempt: its end, decided by the results of its workers, and its report.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::Failure;
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
-/// What concludes attempts at one moment.
+/// The context for concluding attempts at one moment.
 pub(super) struct Conclusion<'a> {
     pub(super) context: &'a TypeContext,
     pub(super) status: &'a Status,
@@ -21,19 +21,19 @@ pub(super) struct Conclusion<'a> {
 }
 
 impl Conclusion<'_> {
-    /// The settlement of an attempt whose workers have all come back; see [`Self::conclude`].
+    /// The settlement of an attempt whose workers have all returned; see [`Self::conclude`].
     pub(super) fn of_results(&self, mut lease: Lease) -> Option<Ending> {
         let end = self.end_of(&mut lease);
         self.conclude(&lease, end)
     }
 
-    /// The settlement of an attempt that is over its time limit; see [`Self::conclude`].
+    /// The settlement of an attempt past its time limit; see [`Self::conclude`].
     pub(super) fn of_timed_out(&self, lease: &Lease) -> Option<Ending> {
         self.conclude(lease, self.timed_out(lease))
     }
 
-    /// The settlement of an attempt that a shutdown cuts off: it is given back. An at-most-once
-    /// task has failed.
+    /// The settlement of an attempt that a shutdown cuts off: it is given back, or has failed if it
+    /// is at-most-once.
     pub(super) fn of_cut_off(&self, lease: &Lease) -> Ending {
         let lock = lease.lock.clone();
         if self.context.is_at_most_once() {
@@ -45,8 +45,8 @@ impl Conclusion<'_> {
         Ending::give_back(lock, &history, Duration::ZERO)
     }
 
-    /// Reports how an attempt ended. Returns its settlement; of one that is at most once, which was
-    /// settled before it started, the note of its failure.
+    /// Reports how an attempt ended. Returns its settlement, or only its failure, if any, for an
+    /// at-most-once attempt, which was settled before it started.
     fn conclude(&self, lease: &Lease, end: AttemptEnd) -> Option<Ending> {
         let at_most_once = self.context.is_at_most_once();
         let error = match &end {
@@ -103,8 +103,8 @@ impl Conclusion<'_> {
             return self.timed_out(lease);
         }
         if lease.is_cut_off {
-            // The application's runtime is going down. Another instance gets the task, after a
-            // wait, as this one goes on until it is told so.
+            // The application's runtime is shutting down. Another instance gets the task, after a
+            // wait, because this instance keeps claiming until it is told to stop.
             return AttemptEnd::Release {
                 after: self.context.poll,
                 succeeded: lease.history_so_far(&self.context.workers()).succeeded,
@@ -120,7 +120,7 @@ impl Conclusion<'_> {
     }
 
     fn timed_out(&self, lease: &Lease) -> AttemptEnd {
-        // A reload may have changed it since the attempt started.
+        // A reload may have changed the limit since the attempt started.
         let limit = lease.limit_at.saturating_sub(lease.started_at);
         let facts = AttemptFacts {
             workers: &self.context.workers(),
@@ -132,7 +132,7 @@ impl Conclusion<'_> {
     }
 }
 
-/// The end of a worker that did not return, in words.
+/// An error text for a worker that did not return.
 pub(super) fn describe(error: JoinError) -> String {
     match error.try_into_panic() {
         Ok(panic) => {

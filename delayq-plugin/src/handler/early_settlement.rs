@@ -20,8 +20,8 @@ impl<'a> EarlySettlement<'a> {
         Self { context, bucket }
     }
 
-    /// Settles the tasks to start as done, and the others of the batch with them. A call in doubt
-    /// is repeated while the locks last, as a task that was settled and not started would never
+    /// Settles the tasks to start as done, together with the others of the batch. A call in doubt
+    /// is repeated while the locks last, as a task that was settled but not started would never
     /// run.
     pub(super) async fn settle(&self, batch: &mut Batch) -> Result<()> {
         let (clock, task_type) = (&self.context.clock, &self.context.task_type);

@@ -10,7 +10,7 @@ use super::attempts::Seq;
 use crate::call::OneCall;
 use crate::type_context::TypeContext;
 
-/// A call that extended, or was to extend, some locks.
+/// A call that extended some locks, or failed to.
 #[derive(Debug)]
 pub(super) struct Extended {
     pub(super) seqs: Vec<Seq>,
@@ -19,7 +19,7 @@ pub(super) struct Extended {
     pub(super) outcomes: Result<Vec<ExtendOutcome>>,
 }
 
-/// The locks that wait to be extended, and the call that extends them.
+/// The locks waiting to be extended, and the call that extends them.
 #[derive(Debug)]
 pub(super) struct Extender {
     context: Arc<TypeContext>,
@@ -42,7 +42,7 @@ impl Extender {
         self.waiting.extend(locks);
     }
 
-    /// Starts a call, unless one is under way.
+    /// Starts a call, unless one is in progress.
     pub(super) fn start_due(&mut self, now: Duration) {
         if self.call.is_under_way() || self.waiting.is_empty() {
             return;

@@ -1,22 +1,22 @@
-//! A brake on wake-ups that lead to nothing.
+//! A brake on wake-ups without effect.
 
 use std::time::Duration;
 
-/// How many claims in a row may be fruitless before the next ones are spaced out. A fleet that
-/// races for each task has some.
+/// Number of fruitless claims in a row before the next ones are spaced out. Some are normal in a
+/// fleet that races for each task.
 const FREE: u32 = 16;
-/// The space between woken claims after that: a flood costs 100 claims a second, and a task that
-/// is due at once is late by as much.
+/// The time between woken claims after that. A flood then costs 100 claims a second, and delays a
+/// task that is due at once by up to this time.
 const SPACE: Duration = Duration::from_millis(10);
 
-/// Number of woken claims in a row that took no task and learned of none that is due earlier.
+/// Number of woken claims in a row that took no task and found none that is due earlier.
 ///
-/// Who may write to the store's channel can send wake-ups at any rate, and so does a damaged
-/// namespace.
+/// Anybody who may write to the store's channel can send wake-ups at any rate, and a damaged
+/// namespace does so, too.
 #[derive(Debug, Default)]
 pub(super) struct FruitlessWakes {
     in_a_row: u32,
-    /// When the next task is due, as the last claim was told.
+    /// The due time of the next task, according to the last claim.
     due_at: Option<Duration>,
 }
 
@@ -24,7 +24,7 @@ impl FruitlessWakes {
     /// Counts a claim.
     pub(super) fn count(&mut self, is_woken: bool, has_taken: bool, due_at: Option<Duration>) {
         let known = self.due_at.unwrap_or(Duration::MAX);
-        // Two estimates of one time differ by the jitter of the network.
+        // Two estimates of one time differ by network jitter.
         let is_earlier = due_at.is_some_and(|due_at| due_at.saturating_add(SPACE) < known);
         self.due_at = due_at;
         if has_taken || is_earlier {
@@ -34,7 +34,7 @@ impl FruitlessWakes {
         }
     }
 
-    /// The earliest moment for a woken claim after one that was sent at `sent_at`.
+    /// The earliest time for a woken claim after the claim sent at `sent_at`.
     pub(super) fn next_after(&self, sent_at: Duration) -> Duration {
         if self.in_a_row < FREE {
             sent_at

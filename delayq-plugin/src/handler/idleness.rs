@@ -1,24 +1,25 @@
-//! Idleness of a handler, for tests that wait until nothing is left to do.
+//! Idleness of a handler, for tests that wait until there is nothing left to do.
 
 use std::future::pending;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// What a handler has to do, as it says whenever it goes to sleep.
+/// The state that a handler reports whenever it goes to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Idleness {
-    /// The last question before which no claim that is answered was sent.
+    /// The last question after which a claim was sent and answered.
     pub(crate) answers: u64,
-    /// No worker, claim or settlement is under way.
+    /// No worker, claim or settlement is in progress.
     pub(crate) is_idle: bool,
     /// Claims that found something.
     pub(crate) fruitful_claims: u64,
-    /// `Clock::elapsed` at which something is to be done again, polls apart.
+    /// `Clock::elapsed` of the next thing to do, other than polls.
     pub(crate) next_at: Option<Duration>,
 }
 
-/// The handler's end. A question makes it claim at once; before the first one it says nothing.
+/// The handler's end of the channel. A question makes the handler claim at once; before the first
+/// question it reports nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct IdlenessReport {
     questions: watch::Receiver<u64>,

@@ -1,4 +1,5 @@
-//! Handler of one bucket: claim, hand out, collect, settle, sleep until something is to be done.
+//! Handler of one bucket: claims, starts workers, collects results, settles, and sleeps until the
+//! next event.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,26 +34,26 @@ use crate::ending::Ending;
 use crate::slots::Reserved;
 use crate::type_context::TypeContext;
 
-/// The calls, as the log names them.
+/// The names of the calls in the log.
 const CLAIM: &str = "claim";
 const SETTLE: &str = "settle";
 const EXTEND: &str = "extend";
 
-/// How long workers may take to react to `cancelled()` once the grace time of a shutdown is over.
+/// Time for workers to react to `cancelled()` once the grace time of a shutdown is over.
 const STOP_NOTICE: Duration = Duration::from_millis(500);
-/// How long a stopping handler tries to settle what is left.
+/// How long a stopping handler tries to settle the remaining attempts.
 const LAST_SETTLE: Duration = Duration::from_secs(5);
-/// Wait before a failed extension is tried again: many tries fit into what is left of the lock.
+/// The wait before a failed extension is tried again: the rest of the lock allows many tries.
 const EXTEND_RETRY: Duration = Duration::from_millis(200);
 
 /// The handler of one bucket, on a scheduler thread. A type has one bucket; a sharded type has one
-/// a shard, whose handlers share a thread and the type's concurrency.
+/// bucket for each shard, and their handlers share a thread and the type's concurrency.
 ///
-/// It claims what is due under a lock, hands it to the workers, settles their results in batches,
-/// keeps the locks extended meanwhile, and sleeps until the next due time, the next lock to extend,
-/// or the poll interval, whichever is first, or until woken. Any error of the store is survived: it
-/// backs off, tries again, and says so in its health. It ends with a shutdown, or when its bucket
-/// has drained after a resize.
+/// The handler claims due tasks under a lock, starts their workers, settles the results in batches
+/// and keeps the locks extended meanwhile. It sleeps until the next due time, the next lock to
+/// extend, or the poll interval, whichever is first, or until woken. It survives any error of the
+/// store: it backs off, tries again, and reports the error in its health. It ends with a shutdown,
+/// or when its bucket has drained after a resize.
 #[derive(Debug)]
 pub struct DelayBucketHandler {
     bucket: Bucket,
@@ -62,13 +63,13 @@ pub struct DelayBucketHandler {
     claimer: Claimer,
     settler: Settler,
     extender: Extender,
-    /// The largest fence of the bucket that this handler knows of.
+    /// The largest fence of the bucket seen by this handler.
     last_fence: u64,
     timer: OneCall<()>,
     timer_at: Duration,
     /// The last extension failed.
     is_extension_failing: bool,
-    /// How many handlers the type had when the bucket was reported as sealed.
+    /// The number of handlers of the type when the bucket was reported as sealed.
     sealed_among: Option<usize>,
     is_drained: bool,
     fruitful_claims: u64,
@@ -110,7 +111,7 @@ impl DelayBucketHandler {
         debug!(bucket = %self.bucket, workers = ?self.context.workers().names(), "handler started");
         loop {
             let now = self.elapsed();
-            // First the workers that have finished, so that none counts as over its time limit.
+            // Finished workers first, so that none of them counts as over its time limit.
             while let Some(finished) = self.attempts.try_next_finished() {
                 self.settler.extend(self.attempts.finish(finished, now));
             }
@@ -153,8 +154,8 @@ impl DelayBucketHandler {
         }
     }
 
-    /// When stopping: tells the workers at the end of the grace time, and gives back what is left
-    /// soon after.
+    /// During a shutdown: tells the workers to stop at the end of the grace time, and gives the
+    /// rest back soon after.
     fn stop_what_is_due(&mut self, now: Duration) {
         let Some(stop_at) = self.wiring.stop_at().filter(|at| *at <= now) else {
             return;
@@ -190,7 +191,7 @@ impl DelayBucketHandler {
         !self.is_drained && !self.settler.is_full() && self.wiring.stop_at().is_none()
     }
 
-    /// When to continue if nothing happens.
+    /// When to continue if no event comes.
     fn next_wake(&self, now: Duration) -> Option<Duration> {
         let claim = self.claimer.next_wake().filter(|_| self.may_claim());
         let stop = self.wiring.stop_at().map(|at| {
@@ -210,8 +211,8 @@ impl DelayBucketHandler {
             self.timer.start(self.context.clock.sleep_until(wake_at));
         }
         tokio::select! {
-            // In this order calls are sent: a claim must not take over a lock that has just expired
-            // while the settlement or the extension that would have saved it waits behind.
+            // The order in which calls are sent. A claim must not take over a lock that has just
+            // expired while the settlement or extension that would have saved it still waits.
             biased;
             settled = self.settler.answer() => settled.map_or(Event::Timer, Event::Settled),
             extended = self.extender.answer() => Event::Extended(extended),
@@ -220,7 +221,7 @@ impl DelayBucketHandler {
             () = self.wiring.wake.notified() => Event::Woken,
             () = self.timer.answer() => Event::Timer,
             () = self.wiring.idleness.asked() => Event::Timer,
-            // An error: the plugin is gone without a shutdown. The timer goes on meanwhile.
+            // An error means that the plugin is gone without a shutdown. The timer still runs.
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
             Ok(()) = self.wiring.type_phase.changed() => Event::Timer,
         }
@@ -272,8 +273,8 @@ impl DelayBucketHandler {
         });
     }
 
-    /// Fences only grow. A store that knows only smaller ones than it gave has lost what came
-    /// after.
+    /// Compares fences, which only grow. If a store's largest fence is below one that it issued,
+    /// the store has lost everything after that.
     fn compare_fences(&mut self, batch: &Batch) {
         let (known, found) = (self.last_fence, batch.high_water);
         let settled = batch.settle.iter().map(|ending| ending.lock().fence);
@@ -298,7 +299,7 @@ impl DelayBucketHandler {
         self.wiring.notify(Notice::StoreLostData);
     }
 
-    /// Starts the tasks of a batch, or gives them back. Returns how many were started.
+    /// Starts the tasks of a batch, or gives them back. Returns the number started.
     fn start_all(&mut self, batch: &mut Batch, now: Duration) -> u64 {
         let mut started = 0;
         let may_start = self.wiring.stop_at().is_none() || self.context.is_at_most_once();
@@ -323,7 +324,8 @@ impl DelayBucketHandler {
         started
     }
 
-    /// Reports a sealed bucket once for each set of handlers: the type has buckets without one.
+    /// Reports a sealed bucket once for each set of handlers: the type has buckets without a
+    /// handler.
     fn note_state(&mut self, state: BucketState) {
         let handlers = self.context.handlers.load(Ordering::Relaxed);
         if state == BucketState::Sealed && self.sealed_among != Some(handlers) {
@@ -373,7 +375,7 @@ impl DelayBucketHandler {
         });
     }
 
-    /// An extension was answered, or there is nothing left that one could be about.
+    /// An extension was answered, or none is needed any more.
     fn extension_answered(&mut self) {
         self.is_extension_failing = false;
         self.wiring.status.answered(EXTEND);

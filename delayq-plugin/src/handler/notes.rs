@@ -1,4 +1,4 @@
-//! Errors of at-most-once attempts, on their way to the ends that the store remembers.
+//! Errors of at-most-once attempts, to be added to the ends that the store remembers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use delayq_core::store::{AttemptEnd, Bucket, Settlement};
 use crate::call::OneCall;
 use crate::type_context::TypeContext;
 
-/// Most errors that wait for the store; more are only reported, as every one is.
+/// Maximum number of errors waiting for the store. Further ones are only reported, as all are.
 const MAX_WAITING: usize = 1_024;
 
-/// Lines about errors that could not be noted.
+/// Limit on log lines about errors that could not be recorded.
 static LOST: LogLimit = LogLimit::new();
 
-/// The errors that wait, one call after the other. None is tried twice: what is lost is in the log.
+/// The waiting errors, sent one call after the other. Each is tried only once; a lost one is in the
+/// log.
 #[derive(Debug)]
 pub(super) struct Notes {
     context: Arc<TypeContext>,
@@ -35,7 +36,7 @@ impl Notes {
         }
     }
 
-    /// Takes the failure of a task that was settled before it started.
+    /// Queues the failure of a task that was settled before it started.
     pub(super) fn push(&mut self, failure: Settlement) {
         if let AttemptEnd::Dead { error, .. } = failure.end
             && self.waiting.len() < MAX_WAITING
@@ -49,7 +50,7 @@ impl Notes {
         self.call.is_under_way()
     }
 
-    /// Completes when nothing waits any more; never when nothing did.
+    /// Completes when the last waiting error was sent; never if none was waiting.
     pub(super) async fn answer(&mut self) {
         loop {
             self.call.answer().await;
@@ -74,7 +75,7 @@ impl Notes {
                 && let Some(left_out) = LOST.admit()
             {
                 tracing::warn!(%bucket, id = %lock.id, %error, left_out,
-                    "the error of an at-most-once task could not be noted with its end");
+                    "cannot record the error of an at-most-once task with its end");
             }
         });
     }

@@ -13,10 +13,10 @@ use crate::call::OneCall;
 use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
-/// A handler stops claiming while so many settlements wait for the store.
+/// A handler stops claiming while this many settlements wait for the store.
 const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
 
-/// A call that settled, or was to settle, a batch.
+/// A call that settled a batch, or failed to.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) batch: Vec<Ending>,
@@ -25,9 +25,9 @@ pub(super) struct Settled {
     pub(super) outcomes: Result<Vec<SettleOutcome>>,
 }
 
-/// The settlements that wait, in order. Those in doubt are repeated: they go back to the front.
-/// Those of a call that failed otherwise, perhaps for a single damaged task, go to the back, and
-/// into smaller calls, so that they hold up no others.
+/// The waiting settlements, in order. After a call in doubt its settlements go back to the front
+/// and are repeated. After any other failure, possibly because of one damaged task, they go to the
+/// back and into smaller calls, so that they hold up no others.
 #[derive(Debug)]
 pub(super) struct Settler {
     context: Arc<TypeContext>,
@@ -35,7 +35,7 @@ pub(super) struct Settler {
     waiting: VecDeque<Ending>,
     call: OneCall<Settled>,
     notes: Notes,
-    /// Most settlements of the next call.
+    /// Maximum number of settlements in the next call.
     most: usize,
     next_at: Duration,
     backoff: Backoff,
@@ -65,7 +65,7 @@ impl Settler {
         }
     }
 
-    /// How many settlements wait, those under way not counted.
+    /// The number of waiting settlements, without those in progress.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -74,7 +74,7 @@ impl Settler {
         self.waiting.len() >= MAX_UNSETTLED
     }
 
-    /// Whether everything has been settled.
+    /// True if everything has been settled.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.is_under_way()
     }
@@ -83,7 +83,7 @@ impl Settler {
         self.call.is_under_way() || self.notes.is_under_way()
     }
 
-    /// When to settle next.
+    /// The time of the next call.
     pub(super) fn next_wake(&self) -> Option<Duration> {
         let waits = !self.call.is_under_way() && !self.waiting.is_empty();
         waits.then_some(self.next_at)
@@ -108,7 +108,7 @@ impl Settler {
         });
     }
 
-    /// The answer of a call; `None`: errors were noted.
+    /// The answer of a call; `None` if errors were recorded instead.
     pub(super) async fn answer(&mut self) -> Option<Settled> {
         tokio::select! {
             settled = self.call.answer() => Some(settled),
@@ -116,7 +116,7 @@ impl Settler {
         }
     }
 
-    /// The store has answered. The reports of its answers come next.
+    /// The store has answered. Reads the clock for the reports of its answers.
     pub(super) fn succeeded(&mut self) {
         self.context.report.read_clock();
         self.backoff.reset();
@@ -173,7 +173,7 @@ mod tests {
         endings.iter().map(|one| one.lock().fence).collect()
     }
 
-    /// Sends the next call, whose answer is `error`, and returns what it was about.
+    /// Sends the next call, fails it with `error`, and returns its endings.
     fn fail(settler: &mut Settler, error: &Error) -> Vec<Ending> {
         settler.next_at = Duration::ZERO;
         settler.start_due(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Connections between a handler and the set that it belongs to.
+//! Connections between a handler and its handler set.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,44 +13,44 @@ use super::idleness::IdlenessReport;
 use crate::skew_log::SkewLog;
 use crate::status::Status;
 
-/// Whether to go on; sent to all handlers.
+/// The phase of all handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
-    /// Nothing more is claimed, and the workers are stopped at this `Clock::elapsed`.
+    /// No more claims; the workers are stopped at this `Clock::elapsed`.
     Stopping(Duration),
 }
 
-/// What a handler found out that concerns the set of handlers.
+/// A handler's message to its set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// A bucket of this type takes no new tasks any more: the type has other ones.
+    /// A bucket of this type takes no new tasks any more: the type has other buckets now.
     Sealed(TaskType),
-    /// The handler of this bucket has ended, as nothing will ever be in it again.
+    /// The handler of this bucket has ended, as no task will ever be in it again.
     Drained(Bucket),
-    /// The store has lost data, perhaps its list of types.
+    /// The store has lost data, possibly its list of types.
     StoreLostData,
 }
 
-/// What a handler shares with the set that made it.
+/// The values that a handler shares with the set that created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wiring {
-    /// Who claims.
+    /// The holder of the handler's claims.
     pub(crate) instance: InstanceId,
     pub(crate) status: Status,
     pub(crate) wake: Arc<Notify>,
     pub(crate) phase: watch::Receiver<Phase>,
-    /// The same, for the type alone.
+    /// The phase of this type alone.
     pub(crate) type_phase: watch::Receiver<Phase>,
     pub(crate) notices: mpsc::UnboundedSender<Notice>,
     pub(crate) skew_log: Arc<SkewLog>,
     pub(crate) idleness: IdlenessReport,
-    /// The shutdown awaits its drop, with the handler.
+    /// A shutdown waits until this is dropped with the handler.
     pub(crate) _alive: TaskTrackerToken,
 }
 
 impl Wiring {
-    /// When the workers are to be stopped, if a shutdown has begun, or the type is served no more.
+    /// The time to stop the workers, if a shutdown has begun or the type is no longer served.
     pub(crate) fn stop_at(&self) -> Option<Duration> {
         let phases = [*self.phase.borrow(), *self.type_phase.borrow()];
         let ends = phases.into_iter().filter_map(|phase| match phase {
@@ -61,7 +61,7 @@ impl Wiring {
     }
 
     pub(crate) fn notify(&self, notice: Notice) {
-        // Without a dispatcher the plugin is gone.
+        // An error means that there is no dispatcher: the plugin is gone.
         let _ = self.notices.send(notice);
     }
 }

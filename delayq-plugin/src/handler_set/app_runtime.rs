@@ -9,14 +9,14 @@ use tracing::warn;
 
 use super::shared::Shared;
 
-/// Why the handlers have stopped.
+/// The reason why the handlers have stopped.
 const ENDED: &str = "the runtime that the plugin was started on has ended";
 
 /// A task on the application's runtime that never ends: it is dropped when the runtime shuts down,
-/// or with this.
+/// or together with this handle.
 pub(super) type Watch = AbortOnDropHandle<()>;
 
-/// Stops the set when it is dropped, unless it has stopped before.
+/// Stops the set when dropped, unless the set has already stopped.
 struct StopOnDrop(Weak<Shared>);
 
 impl Drop for StopOnDrop {
@@ -32,8 +32,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Stops the set once the application's runtime has ended. A set that is dropped has stopped before
-/// its watch is dropped.
+/// Stops the set once the application's runtime has ended. A set that is dropped stops before its
+/// watch is dropped.
 pub(super) fn watch(shared: &Arc<Shared>) -> Watch {
     let stop = StopOnDrop(Arc::downgrade(shared));
     let alive = async move {

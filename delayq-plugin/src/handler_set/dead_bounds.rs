@@ -1,5 +1,4 @@
-//! Bounds of dead tasks: those that are too old or too many are discarded, those that died first
-//! first.
+//! Limits on dead tasks: if they are too old or too many, the oldest are discarded first.
 
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use crate::settings::DeadBounds;
 
 /// How often the dead tasks of the served types are counted.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// Most calls that discard tasks of one type in a round: about 8,000 tasks, so that no type keeps
-/// maintenance for long.
+/// Maximum number of discarding calls for one type in a round: about 8,000 tasks, so that no type
+/// keeps maintenance busy for long.
 const MOST_CALLS: usize = 64;
 
-/// When the next round is, after one at `elapsed`; never without a bound.
+/// The time of the next round after one at `elapsed`; never without limits.
 pub(super) fn next_round(bounds: DeadBounds, elapsed: Duration) -> Duration {
     if bounds == DeadBounds::default() {
         return Duration::MAX;
@@ -25,7 +24,8 @@ pub(super) fn next_round(bounds: DeadBounds, elapsed: Duration) -> Duration {
     elapsed.saturating_add(INTERVAL)
 }
 
-/// Goes through the served types. Every instance does; what another one has discarded is gone.
+/// Applies the limits to the served types. Every instance does this; tasks that another one has
+/// discarded are simply gone.
 pub(super) async fn keep(bounds: DeadBounds, shared: &Shared) {
     for task_type in shared.served() {
         match keep_type(bounds, &*shared.store, &task_type).await {
@@ -34,13 +34,13 @@ pub(super) async fn keep(bounds: DeadBounds, shared: &Shared) {
                 warn!(%task_type, discarded, "dead tasks beyond their bounds were discarded");
             }
             Err(error) => {
-                debug!(%task_type, %error, "dead tasks stay, perhaps beyond their bounds");
+                debug!(%task_type, %error, "cannot discard dead tasks; there may be more than their bounds allow");
             }
         }
     }
 }
 
-/// Discards what is beyond the bounds; how many tasks that were.
+/// Discards the tasks beyond the limits and returns their number.
 async fn keep_type(bounds: DeadBounds, store: &dyn Store, task_type: &TaskType) -> Result<u64> {
     let stats = store.stats(task_type).await?;
     let mut discarded = 0;
@@ -74,8 +74,9 @@ async fn discard_older(store: &dyn Store, task_type: &TaskType, before: Timestam
     Ok(discarded)
 }
 
-/// Lists the first tasks before it counts all: what another instance discards meanwhile makes the
-/// excess smaller, or is among those that are discarded here. So two of them discard no task more.
+/// Lists the oldest tasks before it counts all. If another instance discards some meanwhile, they
+/// either make the excess smaller or are among those discarded here. So two instances together
+/// never discard too many.
 async fn discard_beyond(store: &dyn Store, task_type: &TaskType, most: u64) -> Result<u64> {
     let mut discarded = 0;
     for _ in 0..MOST_CALLS {

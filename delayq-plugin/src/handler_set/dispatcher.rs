@@ -1,4 +1,4 @@
-//! Wake-up dispatcher: takes wake-ups to handlers, and their news to the set.
+//! Wake-up dispatcher: passes wake-ups to handlers, and their notices to the set.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(super) async fn dispatch(
     }
 }
 
-/// Takes in the news of a handler.
+/// Handles the notice of a handler.
 fn take_notice(shared: &Shared, notice: &Notice) {
     match notice {
         Notice::Sealed(task_type) => shared.mark_stale(task_type),

@@ -1,5 +1,5 @@
-//! Maintenance: what a handler set does from time to time, beside the dispatcher, so that a slow
-//! store holds up no wake-up.
+//! Maintenance: periodic work of a handler set. It runs beside the dispatcher, so that a slow store
+//! delays no wake-up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,32 +20,32 @@ use crate::handler::Phase;
 use crate::submit::ensure_all;
 use crate::unserved::unserved;
 
-/// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
-/// wake-up tells earlier.
+/// Interval, in polls, for reading the list of types to find new ones that a pattern matches.
+/// Usually a wake-up comes earlier.
 const POLLS_PER_LISTING: u32 = 5;
-/// How often the store checks whether it can still keep its promises, in polls, and the list of
-/// types is read for served ones that are gone, and for new buckets. Seldom, as an idle type costs
-/// the store one call a poll, and no more.
+/// Interval, in polls, for the store's check of its own guarantees, and for reading the list of
+/// types to find served ones that are missing, and new buckets. It is long, as an idle type should
+/// cost the store no more than one call a poll.
 const POLLS_PER_CHECK: u32 = 600;
-/// How often the next occurrences of recurring tasks are looked for: a chain that broke is mended
-/// within this time.
+/// Interval for checking the next occurrences of recurring tasks: a broken chain is mended within
+/// this time.
 const RECURRING_INTERVAL: Duration = Duration::from_mins(1);
-/// Unserved types that are counted in one round.
+/// Maximum number of unserved types counted in one round.
 const UNSERVED_PER_ROUND: usize = 100;
-/// How long an instance that ends waits for the store to take it off the list. It expires by
-/// itself, too.
+/// How long an instance that ends waits for the store to take it off the list. The entry expires
+/// anyway.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
-/// How long it waits for the store to take its last figures, after its last handler: less than a
-/// second is left of what a shutdown may take.
+/// How long an instance waits, after its last handler has ended, for the store to take its last
+/// figures: a shutdown has less than a second left by then.
 const LAST_FIGURES_WITHIN: Duration = Duration::from_millis(400);
 
 /// The rounds through the list of types, the store's check of itself, and the announcements of this
 /// instance. Times are `Clock::elapsed`.
 pub(super) struct Maintenance {
     shared: Arc<Shared>,
-    /// Held from the start on: a shutdown waits until it is dropped, even if the thread comes late.
+    /// Held from the start: a shutdown waits until this is dropped, even if the thread starts late.
     phase: watch::Receiver<Phase>,
-    /// This instance, serving what it announced last, without what it did.
+    /// This instance with the types it announced last, without its recent work.
     instance: InstanceInfo,
     store_error: Option<Error>,
     announcing: Watched,
@@ -86,27 +86,28 @@ impl Maintenance {
         };
         this.plan_recurring();
         this.plan_dead();
-        // Instances that are started together have announced themselves by then.
+        // By then, instances that were started together have announced themselves.
         this.next_unserved = this.shared.elapsed().saturating_add(INSTANCE_EXPIRY);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
         this.plan_listing();
         this
     }
 
-    /// Runs until the set stops, then takes this instance off the store's list, and sends what its
-    /// handlers did until their ends.
+    /// Runs until the set stops, then takes this instance off the store's list and sends the last
+    /// figures of its handlers.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let mut phase = self.phase.clone();
         tokio::select! {
-            // First, so that a set which was stopped before its thread came here does nothing.
+            // Checked first, so that a set which was stopped before its thread started does
+            // nothing.
             biased;
             _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
             () = async { loop { self.next_round().await; } } => {}
         }
         let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
         tokio::select! {
-            // What has an answer counts, however late it is.
+            // An answer counts, however late it is.
             biased;
             withdrawn = shared.store.withdraw(&shared.instance.id) => {
                 if let Err(error) = withdrawn {
@@ -177,7 +178,7 @@ impl Maintenance {
         if instance != self.instance || self.next_announcement <= now {
             self.announce(instance).await;
         }
-        // After the announcement, which the first round counts.
+        // After the announcement, so that the first round counts this instance.
         if self.sampling.next_at <= now {
             self.sampling.round(&self.shared).await;
         }
@@ -197,14 +198,14 @@ impl Maintenance {
         self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
     }
 
-    /// On the application's runtime, as its middleware sees what is sent.
+    /// Runs on the application's runtime, because its middleware sees the occurrences.
     async fn ensure_recurring(&mut self) {
         let (mut task, tasks) = (JoinSet::new(), Arc::clone(&self.shared.tasks));
         task.spawn_on(async move { ensure_all(&tasks).await }, &self.shared.app);
         match task.join_next().await {
             Some(Ok(ensured)) => self.recurring.report(&ensured),
             Some(Err(error)) => {
-                error!(%error, "no next occurrence was looked for; trying again in a minute");
+                error!(%error, "cannot check the next occurrences of recurring tasks; trying again in a minute");
             }
             None => {}
         }
@@ -217,7 +218,7 @@ impl Maintenance {
         }
     }
 
-    /// Has the store check itself, and logs what is wrong when it begins and when it is over.
+    /// Lets the store check itself, and logs a problem when it begins and when it is over.
     async fn check_store(&mut self) {
         let found = self.shared.store.check().await.err();
         let kind = |error: &Error| std::mem::discriminant(error);
@@ -240,8 +241,9 @@ impl Maintenance {
         });
     }
 
-    /// Serves types that appeared since the start, and lists those again that somebody has taken
-    /// off the list, or lost with its data: they would not be served after the next restart.
+    /// Serves types that appeared since the start. Lists served types again that somebody took off
+    /// the list, or that were lost with the store's data: otherwise they would not be served after
+    /// the next restart.
     async fn read_types(&mut self, has_lost_data: bool) {
         let shared = &self.shared;
         let again = || {
@@ -262,7 +264,7 @@ impl Maintenance {
             }
             match shared.store.register_type(&task_type).await {
                 Ok(()) => {
-                    warn!(%task_type, "the store had this type listed no more; listed again");
+                    warn!(%task_type, "the type was missing from the store's list; listed it again");
                     shared.forget_declared(&task_type);
                 }
                 Err(error) => {
@@ -278,9 +280,9 @@ impl Maintenance {
         }
     }
 
-    /// Whether a type that is listed no more was dropped, rather than taken off the list: a pattern
-    /// serves it, and it has no tasks. Its handler goes on and finds nothing, until a task lists it
-    /// again.
+    /// True if a type is missing from the list because it was dropped, not taken off by mistake: a
+    /// pattern serves it, and it has no tasks. Its handler keeps running and finds nothing until a
+    /// task lists the type again.
     async fn is_dropped(&self, task_type: &TaskType) -> bool {
         if self.shared.registry.exact_types().contains(task_type) {
             return false;
@@ -289,7 +291,7 @@ impl Maintenance {
         stats.is_ok_and(|stats| stats.scheduled + stats.running + stats.dead == 0)
     }
 
-    /// Reports types whose tasks wait for nobody: a deploy without their workers.
+    /// Reports types whose tasks nobody serves, as after a deploy without their workers.
     async fn report_unserved(&self) {
         let Some(log) = &self.shared.settings.telemetry.unserved else {
             return;
@@ -299,11 +301,11 @@ impl Maintenance {
             Ok(types) => types.iter().for_each(|(task_type, scheduled)| {
                 log.waiting(task_type, *scheduled);
             }),
-            Err(error) => debug!(%error, "not known which types are unserved"),
+            Err(error) => debug!(%error, "cannot check which types no instance serves"),
         }
     }
 
-    /// For people only: if it fails, everything else goes on.
+    /// Announces this instance, for people only: nothing else depends on it.
     async fn announce(&mut self, instance: InstanceInfo) {
         self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
         let mut told = instance.clone();

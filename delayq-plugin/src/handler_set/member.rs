@@ -12,7 +12,7 @@ use crate::handler::{DelayBucketHandler, Idleness, Wiring};
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
-/// A handler, as the set that it belongs to sees it.
+/// A handler as seen by its set.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) wake: Arc<Notify>,
@@ -38,8 +38,8 @@ impl Member {
     }
 }
 
-/// Runs the handler of one bucket. Should it ever panic, which would be a defect of delayq, the
-/// bucket must not stall: its locks are left to expire and a new handler takes over.
+/// Runs the handler of one bucket. If it panics, which would be a defect of delayq, the bucket must
+/// not stall: its locks are left to expire and a new handler takes over.
 async fn supervise(bucket: Bucket, context: Arc<TypeContext>, wiring: Wiring) {
     loop {
         let handler = DelayBucketHandler::new(bucket.clone(), Arc::clone(&context), wiring.clone());

@@ -1,5 +1,5 @@
-//! Handlers of this process: started at the start and when new types or buckets appear, stopped
-//! together.
+//! Handlers of this process: started with the plugin and when new types or buckets appear, and
+//! stopped together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ use crate::workers::{BuiltWorker, WorkerRegistry};
 /// The dispatcher's thread.
 const DISPATCHER_THREAD: &str = "delayq";
 
-/// Why the handlers have stopped.
+/// The reason why the handlers have stopped.
 const SHUT_DOWN: &str = "shut down";
 
 /// All handlers, and the dispatcher that wakes them.
@@ -61,13 +61,13 @@ impl HandlerSet {
     ) -> Result<Self, StartError> {
         let (notices, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::new(tasks, registry, settings, app, notices));
-        // Before the first handler, so that an error stops those that run already.
+        // Created before the first handler, so that an error stops the handlers already running.
         let set = Self {
             _app_runtime: app_runtime::watch(&shared),
             shared,
         };
         let shared = &set.shared;
-        // Listening begins before the first claim, so that no wake-up falls between.
+        // Listening begins before the first claim, so that no wake-up is missed in between.
         let wakeups = shared.store.wakeups();
         for task_type in shared.registry.exact_types() {
             shared.list(&task_type).await?;
@@ -79,7 +79,7 @@ impl HandlerSet {
         match shared.refresh().await {
             // Maintenance tries again.
             Some(Err(error)) if error.is_transient() => {
-                warn!(%error, "the settings or buckets of a type are not in reach yet");
+                warn!(%error, "cannot read or write the settings or buckets of a type yet; trying again");
             }
             refreshed => refreshed.unwrap_or(Ok(()))?,
         }
@@ -100,7 +100,7 @@ impl HandlerSet {
         &self.shared.instance.id
     }
 
-    /// Puts the tables of `config` in force as far as that is possible now.
+    /// Applies the tables of `config` as far as that is possible now.
     pub(crate) fn reload(&self, config: &Arc<Config>) -> Result<Reloaded, ConfigError> {
         reload(&self.shared, config)
     }
@@ -109,7 +109,7 @@ impl HandlerSet {
         self.shared.health()
     }
 
-    /// Changes the concurrency of the types that `pattern` matches. Returns how many it met.
+    /// Changes the concurrency of the types that `pattern` matches. Returns their number.
     pub(crate) fn set_concurrency(&self, pattern: TypePattern, most: usize) -> Result<usize> {
         let registry = &self.shared.registry;
         if !registry.may_serve(&pattern) {
@@ -138,7 +138,7 @@ impl HandlerSet {
         serving::serve(&self.shared, built).await
     }
 
-    /// Stops serving what a worker came for while the set runs; whether there was one.
+    /// Stops serving the worker of a pattern while the set runs. Returns true if there was one.
     pub(crate) async fn unserve(&self, pattern: &TypePattern, grace: Duration) -> bool {
         serving::unserve(&self.shared, pattern, grace).await
     }
@@ -147,13 +147,13 @@ impl HandlerSet {
         self.shared.settings.slots.set_pool(name, slots)
     }
 
-    /// Waits until nothing is left to do at the present time. Returns when something is again, by
-    /// `Clock::elapsed`, polls apart.
+    /// Waits until there is nothing to do at the present time. Returns the time of the next thing
+    /// to do, by `Clock::elapsed`, other than polls.
     pub(crate) async fn until_idle(&self) -> Option<Duration> {
         until_idle(&self.shared).await
     }
 
-    /// Stops all handlers and waits for their ends. Safe to call again and at the same time.
+    /// Stops all handlers and waits until they have ended. Safe to call again and concurrently.
     pub(crate) async fn shutdown(&self, grace: Duration) {
         self.shared.stop(grace, SHUT_DOWN);
         for ended in self.shared.take_ends() {
@@ -161,14 +161,14 @@ impl HandlerSet {
                 error!(%error, "a handler ended abnormally");
             }
         }
-        // A further call waits until every handler has let go of the phase.
+        // A second call waits until every handler has dropped its receiver of the phase.
         self.shared.phase.closed().await;
     }
 }
 
 impl Drop for HandlerSet {
     fn drop(&mut self) {
-        // Handlers that still run stop now; their threads end when the last of them does.
+        // Handlers still running stop now; their threads end with the last of them.
         self.shared.stop(Duration::ZERO, SHUT_DOWN);
     }
 }

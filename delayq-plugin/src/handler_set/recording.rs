@@ -1,4 +1,4 @@
-//! Recording: what the handlers did, minute by minute, goes to the store and into announcements.
+//! Recording: sends the handlers' counts, minute by minute, to the store and into announcements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::shared::Shared;
 use super::watched::Watched;
 use crate::tally::{MAX_MINUTES, Tallies};
 
-/// Minutes that an announcement is about, the present one included.
+/// Number of minutes covered by an announcement, including the present one.
 const RECENT_MINUTES: u32 = 5;
 
-/// Calls at the same time: a store that shares out its syncs has one for all of them.
+/// Concurrent calls: a store that shares its syncs needs one for all of them.
 const CALLS: usize = 32;
 
 /// Figures by their minute.
 type Minutes = BTreeMap<Timestamp, Figures>;
 
-/// What was counted and is not sent yet, and what the announcements are about.
+/// Counts that were not sent yet, and the counts for announcements.
 pub(super) struct Recording {
     tallies: Tallies,
     types: BTreeMap<TaskType, Recorded>,
-    /// When this instance was started.
+    /// The start time of this instance.
     started_at: Timestamp,
     /// The store keeps no figures.
     is_unsupported: bool,
@@ -58,8 +58,7 @@ impl Recording {
         }
     }
 
-    /// Takes what was counted since the last time. Returns what was done in the last minutes before
-    /// `now`.
+    /// Takes the counts since the last time. Returns the work of the last minutes before `now`.
     pub(super) fn take(&mut self, now: Timestamp) -> RecentWork {
         for (task_type, minutes) in self.tallies.take() {
             let recorded = self.types.entry(task_type).or_default();
@@ -78,8 +77,9 @@ impl Recording {
         RecentWork::new(since.max(self.started_at), types.collect())
     }
 
-    /// Sends what is not sent yet, a call for each type that has something. What is in doubt is
-    /// dropped, as it would be counted twice; what the store certainly does not have waits.
+    /// Sends the counts not sent yet, with one call for each type that has some. Counts of a call
+    /// in doubt are dropped, as they could be counted twice; those that the store certainly does
+    /// not have are kept for later.
     pub(super) async fn send(&mut self, store: &Arc<dyn Store>) {
         if self.is_unsupported {
             return;
@@ -150,7 +150,7 @@ impl Recorded {
     }
 }
 
-/// Adds figures to those of their minutes, of which the last `most` are kept.
+/// Adds figures to those of their minutes, and keeps the last `most` minutes.
 fn put(minutes: &mut Minutes, new: &[Spell], most: usize) {
     for spell in new {
         *minutes.entry(spell.at).or_default() += &spell.figures;

@@ -1,4 +1,4 @@
-//! Reload: other options for the types that are served.
+//! Reload: new options for the types that are served.
 
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -13,17 +13,16 @@ use crate::config::{ChangedOption, Config, ConfigError, Reloaded};
 use crate::type_context::TypeContext;
 use crate::workers::{TypeWorkers, broken_rule, check_shards, effective};
 
-/// What becomes of a type.
+/// The change of one type.
 struct Change {
     task_type: TaskType,
-    /// Its workers, with the options that can be in force now.
+    /// Its workers, with the options that can be applied now.
     workers: TypeWorkers,
     applied: Vec<&'static str>,
     needs_restart: Vec<&'static str>,
 }
 
-/// Puts the tables of `config` in force as far as that is possible now. Changes nothing when
-/// it fails.
+/// Applies the tables of `config` as far as that is possible now. Changes nothing if it fails.
 pub(super) fn reload(shared: &Shared, config: &Arc<Config>) -> Result<Reloaded, ConfigError> {
     shared.registry.check_config(config)?;
     let mut state = shared.state();
@@ -120,7 +119,7 @@ impl Change {
             let concurrency = self.workers.combined().concurrency;
             served.context.slots.resize(concurrency);
         }
-        // A handler may sleep until a limit that is another one now would have let it go on.
+        // A handler may be sleeping because of a limit that has been raised.
         served.wake(None);
     }
 }
@@ -132,8 +131,7 @@ fn spread(options: &WorkerOptions) -> Option<Duration> {
     }
 }
 
-/// Refuses options that cannot be together with those that stay until a restart, or with the
-/// shards that the type has.
+/// Refuses options that contradict those that stay until a restart, or the type's shards.
 fn check(context: &TypeContext, workers: &TypeWorkers, config: &Config) -> Result<(), ConfigError> {
     let options = workers.combined();
     let refused = |reason: &str| {

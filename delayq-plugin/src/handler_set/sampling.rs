@@ -1,4 +1,4 @@
-//! Sampling: the gauges of the store, with what the handlers here know beside it.
+//! Sampling: sets the store's gauges, together with facts known to the handlers here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::shared::Shared;
 use crate::metric::{INTERVAL, Own, Sampler};
 
-/// The rounds through the types of the store. It asks for nothing unless there are gauges.
+/// The rounds through the store's types. Makes no calls unless there are gauges.
 #[derive(Debug)]
 pub(super) struct Sampling {
     sampler: Option<Sampler>,

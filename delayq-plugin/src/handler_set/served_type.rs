@@ -18,17 +18,17 @@ use crate::health::HandlerHealth;
 use crate::type_context::TypeContext;
 use crate::workers::{TypeWorkers, effective};
 
-/// The handlers of a type, one a bucket, on one thread.
+/// The handlers of a type, one for each bucket, on one thread.
 #[derive(Debug)]
 pub(super) struct ServedType {
     pub(super) context: Arc<TypeContext>,
     thread: Arc<SchedulerThread>,
     pub(super) handlers: BTreeMap<Bucket, Member>,
-    /// The settings that its workers ask for, until they are in the store.
+    /// The settings required by its workers, until the store has them.
     pub(super) undeclared: Option<TypeSettings>,
-    /// `Clock::elapsed` when the store was asked last which buckets the type has.
+    /// `Clock::elapsed` when the store was last asked for the type's buckets.
     pub(super) asked_at: Option<Duration>,
-    /// Why the store did not say which buckets the type has.
+    /// The error of the last look at the type's buckets.
     failure: Option<Error>,
     phase: watch::Sender<Phase>,
 }
@@ -46,19 +46,20 @@ impl ServedType {
         }
     }
 
-    /// Has the settings put into the store again.
+    /// Makes the settings be sent to the store again.
     pub(super) fn forget_declared(&mut self) {
         self.undeclared = settings_of(&self.context.options());
     }
 
-    /// Has another bound put into the store, or taken away when there is none any more.
+    /// Makes the new `max_pending` be sent to the store, or removed there if there is none any
+    /// more.
     pub(super) fn declare_max_pending(&mut self) {
         let most = self.context.options().max_pending;
         let settings = self.undeclared.take().unwrap_or_default();
         self.undeclared = Some(settings.max_pending(most));
     }
 
-    /// Starts a handler for each of these buckets that has none. Handlers of other buckets go on
+    /// Starts a handler for each of these buckets that has none. Handlers of other buckets run
     /// until those have drained.
     pub(super) fn serve(
         &mut self,
@@ -67,7 +68,7 @@ impl ServedType {
     ) {
         self.failure = None;
         buckets.retain(|bucket| !self.handlers.contains_key(bucket));
-        // Before the first of them claims: it takes its share of the slots, not all.
+        // Before the first of them claims, so that it takes its share of the slots, not all.
         self.note_handlers(buckets.len());
         for bucket in buckets {
             let context = Arc::clone(&self.context);
@@ -77,14 +78,14 @@ impl ServedType {
         }
     }
 
-    /// The store did not say which buckets the type has.
+    /// The store did not return the type's buckets.
     pub(super) fn failed(&mut self, error: Error) {
         self.failure = Some(error);
     }
 
-    /// Takes other workers in the place of those that it has, for everything that starts from now
-    /// on; those that run finish. Lock, weight, delivery and shards stay. `false`, and nothing is
-    /// changed, where only another start of the handlers makes that possible.
+    /// Replaces the workers for everything that starts from now on; running ones finish. Lock,
+    /// weight, delivery and shards stay. Returns false, and changes nothing, if that requires a
+    /// restart of the handlers.
     pub(super) fn replace(&mut self, workers: &TypeWorkers) -> bool {
         let now = self.context.workers();
         if now.len() != workers.len() {
@@ -103,15 +104,15 @@ impl ServedType {
         true
     }
 
-    /// Has its handlers claim nothing more, and stop their workers at this `Clock::elapsed`.
-    /// Returns their ends.
+    /// Stops the claims of its handlers, and stops their workers at this `Clock::elapsed`. Returns
+    /// the handlers' ends.
     pub(super) fn leave(&mut self, stop_at: Duration) -> Vec<JoinHandle<()>> {
         self.phase.send_replace(Phase::Stopping(stop_at));
         let members = self.handlers.values_mut();
         members.filter_map(|member| member.ended.take()).collect()
     }
 
-    /// Wakes the handler of `bucket`, or all.
+    /// Wakes the handler of `bucket`, or all handlers.
     pub(super) fn wake(&self, bucket: Option<&Bucket>) {
         match bucket {
             Some(bucket) => {
@@ -131,7 +132,7 @@ impl ServedType {
         self.note_handlers(0);
     }
 
-    /// One for each handler; without any, one that says why.
+    /// One entry for each handler; without handlers, one with the reason.
     pub(super) fn health(&self, elapsed: Duration) -> Vec<HandlerHealth> {
         if self.handlers.is_empty() {
             let mut health = HandlerHealth::new(Bucket::whole(self.context.task_type.clone()));
@@ -151,7 +152,7 @@ impl ServedType {
     }
 }
 
-/// What the store keeps of the options of a type's workers; `None` when they ask for nothing.
+/// The part of a type's worker options that the store keeps; `None` if there is none.
 fn settings_of(options: &WorkerOptions) -> Option<TypeSettings> {
     let mut settings = TypeSettings::default();
     if let Some(most) = options.max_pending {

@@ -1,4 +1,4 @@
-//! Workers that come and go while the plugin runs.
+//! Workers added and removed while the plugin runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::error::StartError;
 use crate::handler::Phase;
 use crate::workers::BuiltWorker;
 
-/// Begins to serve the types of a worker, or goes on with it in the place of the one before.
+/// Begins to serve the types of a worker, or replaces the former worker of its pattern.
 pub(super) async fn serve(shared: &Arc<Shared>, built: BuiltWorker) -> Result<(), StartError> {
     if *shared.phase.borrow() != Phase::Running {
         return Err(Error::Closed("plugin").into());
@@ -30,28 +30,28 @@ pub(super) async fn serve(shared: &Arc<Shared>, built: BuiltWorker) -> Result<()
     for task_type in types.iter().filter(|one| pattern.matches(one)) {
         shared.serve(task_type)?;
     }
-    // The list of types is read from time to time from now on, if it is a pattern.
+    // From now on the list of types is read from time to time if this is a pattern.
     shared.has_missed.store(true, Ordering::Relaxed);
     shared.news.notify_one();
     passing(shared.refresh().await.unwrap_or(Ok(())))?;
     Ok(())
 }
 
-/// Stops serving the types of the worker that came for `pattern`; whether there was one. Waits for
-/// what runs, up to `grace`.
+/// Stops serving the types of the worker that was added for `pattern`. Returns true if there was
+/// one. Waits for running attempts for up to `grace`.
 pub(super) async fn unserve(shared: &Arc<Shared>, pattern: &TypePattern, grace: Duration) -> bool {
     if !shared.registry.remove_later(pattern) {
         return false;
     }
     for left in refit(shared, pattern, grace) {
         if let Err(error) = left.await {
-            error!(%error, "a type was not left in order");
+            error!(%error, "cannot stop serving a type cleanly");
         }
     }
     true
 }
 
-/// What is not in reach yet is tried again by maintenance.
+/// Lets transient errors pass: maintenance tries again.
 fn passing<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(error) if error.is_transient() => {
@@ -62,8 +62,8 @@ fn passing<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Gives each served type of `pattern` the workers that it has now. Handlers that cannot go on with
-/// them end; the type is then served anew if it has workers. Returns their ends.
+/// Gives each served type of `pattern` its present workers. Handlers that cannot continue with them
+/// end, and the type is then served anew if it has workers. Returns the ends of those handlers.
 fn refit(shared: &Arc<Shared>, pattern: &TypePattern, grace: Duration) -> Vec<JoinHandle<()>> {
     let (mut changed, mut leaving) = (Vec::new(), Vec::new());
     for (task_type, served) in &mut shared.state().types {
@@ -85,7 +85,7 @@ fn refit(shared: &Arc<Shared>, pattern: &TypePattern, grace: Duration) -> Vec<Jo
         .collect()
 }
 
-/// Ends the handlers of a type. What this returns goes on when it is dropped.
+/// Ends the handlers of a type. The returned task keeps running if its handle is dropped.
 fn leave(shared: &Arc<Shared>, task_type: TaskType, grace: Duration) -> Option<JoinHandle<()>> {
     let stop_at = shared.elapsed().saturating_add(grace);
     let mut state = shared.state();
@@ -93,7 +93,7 @@ fn leave(shared: &Arc<Shared>, task_type: TaskType, grace: Duration) -> Option<J
     state.stale.remove(&task_type);
     state.leaving.insert(task_type.clone());
     drop(state);
-    info!(%task_type, ?grace, "served no more; waiting for its workers");
+    info!(%task_type, ?grace, "no longer served; waiting for its workers");
     let (ends, app) = (served.leave(stop_at), shared.app.clone());
     let shared = Arc::clone(shared);
     let end = async move {
@@ -104,7 +104,7 @@ fn leave(shared: &Arc<Shared>, task_type: TaskType, grace: Duration) -> Option<J
         }
         shared.settings.slots.forget(&task_type);
         shared.state().leaving.remove(&task_type);
-        // It may have got workers meanwhile.
+        // Workers may have been added meanwhile.
         if let Err(error) = shared.serve(&task_type) {
             error!(%task_type, %error, "cannot serve the type again");
         }

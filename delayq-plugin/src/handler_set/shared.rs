@@ -26,7 +26,7 @@ use crate::submit::TaskSubmitService;
 use crate::type_context::TypeContext;
 use crate::workers::{WorkerRegistry, check_shards, shards_of};
 
-/// All that the handlers of a process have in common.
+/// State shared by all handlers of a process.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
@@ -34,19 +34,19 @@ pub(super) struct Shared {
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     pub(super) app: Handle,
-    /// This instance; maintenance adds the types that it serves.
+    /// This instance. Maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
     /// The handlers that have not ended.
     pub(super) handlers: TaskTracker,
-    /// The number of the last question to all handlers whether they are idle.
+    /// The number of the last question to all handlers about their idleness.
     questions: watch::Sender<u64>,
-    /// Something is due for maintenance before its time.
+    /// Maintenance has something to do ahead of schedule.
     pub(super) news: Notify,
-    /// The store has lost data, perhaps its list of types.
+    /// The store has lost data, possibly its list of types.
     pub(super) has_lost_data: AtomicBool,
-    /// Wake-ups may have been missed, of types that are not served yet.
+    /// Wake-ups of types that are not served yet may have been missed.
     pub(super) has_missed: AtomicBool,
     state: Mutex<State>,
 }
@@ -54,10 +54,10 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) types: BTreeMap<TaskType, ServedType>,
-    /// The types whose handlers have not ended since they were served last.
+    /// The types no longer served whose handlers have not all ended yet.
     pub(super) leaving: BTreeSet<TaskType>,
-    /// The types whose settings or buckets are open, each with the `Clock::elapsed` from which the
-    /// store may be asked: not more often than once a poll.
+    /// The types whose settings or buckets have to be synchronised, each with the earliest
+    /// `Clock::elapsed` for the next call: at most one per poll.
     pub(super) stale: BTreeMap<TaskType, Duration>,
     threads: Threads,
 }
@@ -115,13 +115,13 @@ impl Shared {
         types.flat_map(|served| served.health(elapsed)).collect()
     }
 
-    /// A thread apart from those of the types.
+    /// A thread separate from those of the types.
     pub(super) fn start_thread(&self, name: &str) -> Result<SchedulerThread, StartError> {
         self.state().threads.start(name)
     }
 
-    /// Tells all handlers to claim nothing more and to stop their workers after `grace`, and their
-    /// health why. The first call counts; whether it was this one.
+    /// Tells all handlers to stop claiming and to stop their workers after `grace`, and puts the
+    /// reason into their health. Only the first call counts. Returns true for that call.
     pub(super) fn stop(&self, grace: Duration, why: &'static str) -> bool {
         let stop_at = self.elapsed().saturating_add(grace);
         let is_first = self.phase.send_if_modified(|phase| {
@@ -145,7 +145,7 @@ impl Shared {
         is_first
     }
 
-    /// The ends of all handlers, for whoever asks first.
+    /// The ends of all handlers, for the first caller.
     pub(super) fn take_ends(&self) -> Vec<tokio::task::JoinHandle<()>> {
         let mut state = self.state();
         let members = state
@@ -155,8 +155,8 @@ impl Shared {
         members.filter_map(|member| member.ended.take()).collect()
     }
 
-    /// Lists a type in the store. A full store cannot do so, but has to be drained: the type's next
-    /// submit will list it.
+    /// Lists a type in the store. A full store cannot do this, but its tasks must still run, so
+    /// that is not an error: the type's next submit will list it.
     pub(super) async fn list(&self, task_type: &TaskType) -> Result<()> {
         match self.store.register_type(task_type).await {
             Err(error @ Error::Full { .. }) => {
@@ -167,8 +167,8 @@ impl Shared {
         }
     }
 
-    /// Begins to serve `task_type`, if a worker here does and it is not served yet. Its handlers
-    /// start with the next [`refresh`](Self::refresh).
+    /// Begins to serve `task_type` if a worker here serves it and it is not served yet. Its
+    /// handlers start with the next [`refresh`](Self::refresh).
     pub(super) fn serve(&self, task_type: &TaskType) -> Result<(), StartError> {
         let mut state = self.state();
         if state.types.contains_key(task_type) || state.leaving.contains(task_type) {
@@ -202,14 +202,14 @@ impl Shared {
         Ok(())
     }
 
-    /// When [`refresh`](Self::refresh) has something to do.
+    /// The time when [`refresh`](Self::refresh) has something to do.
     pub(super) fn next_refresh(&self) -> Option<Duration> {
         self.state().stale.values().min().copied()
     }
 
-    /// For each stale type: puts the settings that its workers ask for into the store, and starts
-    /// handlers for its buckets. Fails after all types, with what is not transient rather than with
-    /// what is. `None` when no type was stale.
+    /// For each stale type: puts the settings of its workers into the store, and starts handlers
+    /// for its buckets. Goes through all types before it fails, and prefers to return an error that
+    /// is not transient. `None` if no type was stale.
     pub(super) async fn refresh(&self) -> Option<Result<()>> {
         let stale = self.take_stale();
         if stale.is_empty() {
@@ -221,7 +221,7 @@ impl Shared {
             let buckets = self.store.buckets(&task_type).await;
             let served = self.serve_buckets(&task_type, buckets);
             for error in [declared.err(), served.err()].into_iter().flatten() {
-                // What the store refuses is tried again with the next round of maintenance.
+                // An error that is not transient is tried again in the next round of maintenance.
                 if error.is_transient() {
                     self.mark_stale(&task_type);
                 }
@@ -270,7 +270,7 @@ impl Shared {
         let Some(served) = state.types.get_mut(task_type) else {
             return Ok(());
         };
-        // A shutdown has told all handlers that there were.
+        // A shutdown has already told all handlers that existed.
         if *self.phase.borrow() != Phase::Running {
             return Ok(());
         }
@@ -289,7 +289,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Has the settings and buckets of a type looked after again.
+    /// Marks the settings and buckets of a type to be synchronised again.
     pub(super) fn mark_stale(&self, task_type: &TaskType) {
         let poll = self.settings.poll;
         let mut state = self.state();
@@ -302,14 +302,14 @@ impl Shared {
         self.news.notify_one();
     }
 
-    /// Has the buckets of all types asked for again.
+    /// Marks the buckets of all types to be read again.
     pub(super) fn mark_all_stale(&self) {
         self.served()
             .iter()
             .for_each(|task_type| self.mark_stale(task_type));
     }
 
-    /// Has the settings of a type put into the store again.
+    /// Marks the settings of a type to be sent to the store again.
     pub(super) fn forget_declared(&self, task_type: &TaskType) {
         if let Some(served) = self.state().types.get_mut(task_type) {
             served.forget_declared();
@@ -331,8 +331,8 @@ impl Shared {
         }
     }
 
-    /// Has every handler claim, and say whether it is idle. Returns the number of the question, and
-    /// what each handler says.
+    /// Makes every handler claim and report whether it is idle. Returns the number of the question,
+    /// and a receiver of each handler's reports.
     pub(super) fn ask(&self) -> (u64, Vec<watch::Receiver<Idleness>>) {
         let state = self.state();
         let served = state.types.values();
@@ -342,7 +342,7 @@ impl Shared {
         (*self.questions.borrow(), answers)
     }
 
-    /// Serves the types of the store and their buckets, without waiting for a wake-up.
+    /// Serves the types in the store and their buckets, without waiting for a wake-up.
     pub(super) async fn serve_all(&self) {
         for task_type in self.store.types().await.unwrap_or_default() {
             if self.serve(&task_type).is_err() || !self.is_without_handlers(&task_type) {
@@ -361,7 +361,7 @@ impl Shared {
         served.is_some_and(|served| served.handlers.is_empty())
     }
 
-    /// Wakes the handlers that it concerns.
+    /// Wakes the handlers that the wake-up concerns.
     pub(super) fn wake(&self, wakeup: &Wakeup) {
         let Some(task_type) = wakeup.task_type() else {
             if !self.has_missed.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A scheduler thread, on which handlers live.
+//! A scheduler thread, which runs handlers.
 
 use std::future::Future;
 
@@ -11,12 +11,12 @@ use crate::error::StartError;
 /// Longest thread name that Linux keeps, in bytes.
 const MAX_THREAD_NAME: usize = 15;
 
-/// A thread with a small runtime of its own. Once this is dropped, it ends as soon as all that was
-/// spawned on it has.
+/// A thread with a small runtime of its own. Once this is dropped, the thread ends as soon as
+/// everything spawned on it has ended.
 ///
-/// Handlers do not run on the application's runtime: whatever blocks or starves that one, locks are
-/// still extended. And a plain thread could not borrow it: `block_on` from outside drives no I/O
-/// under a current-thread runtime.
+/// Handlers do not run on the application's runtime, so that locks are extended even if something
+/// blocks or starves that runtime. A plain thread could not borrow it either: `block_on` from
+/// outside drives no I/O under a current-thread runtime.
 #[derive(Debug)]
 pub(crate) struct SchedulerThread {
     handle: Handle,
@@ -47,7 +47,8 @@ impl SchedulerThread {
         Ok(Self { handle, spawned })
     }
 
-    /// No thread: on a runtime that runs already, and goes on when this is dropped.
+    /// Uses a runtime that is already running, and keeps running when this is dropped, instead of a
+    /// thread.
     pub(crate) fn on(handle: Handle) -> Self {
         let spawned = TaskTracker::new();
         Self { handle, spawned }

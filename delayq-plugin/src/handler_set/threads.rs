@@ -1,4 +1,4 @@
-//! Scheduler threads of a plugin, shared out among its types.
+//! Scheduler threads of a plugin, shared among its types.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::thread::SchedulerThread;
 use crate::error::StartError;
 use crate::settings::Settings;
 
-/// Most threads unless the builder says otherwise. A thread costs an idle type more than its polls
-/// do, and 32 of them keep every processor busy.
+/// Maximum number of threads unless the builder sets one. A thread costs an idle type more than its
+/// polls do, and 32 of them keep every processor busy.
 const MAX_THREADS: usize = 32;
 
-/// The threads. Each of the first types gets one of its own; further types share them in turn.
+/// The threads. Each of the first types gets one of its own; further types share them in rotation.
 #[derive(Debug)]
 pub(super) struct Threads {
     app: Option<Handle>,
-    /// `.threads(n)`: they are numbered, as each may have several types from the start.
+    /// With `.threads(n)` they are numbered, as each may have several types from the start.
     are_numbered: bool,
     most: usize,
     started: Vec<Arc<SchedulerThread>>,
@@ -55,7 +55,7 @@ impl Threads {
         Ok(Arc::clone(thread))
     }
 
-    /// A thread apart from those of the types.
+    /// A thread separate from those of the types.
     pub(super) fn start(&self, name: &str) -> Result<SchedulerThread, StartError> {
         match &self.app {
             Some(app) => Ok(SchedulerThread::on(app.clone())),

@@ -1,12 +1,12 @@
-//! A call of maintenance, and its place in the log.
+//! A kind of maintenance call, and its part of the log.
 
 use delayq_core::Result;
 use tracing::{debug, warn};
 
 use crate::outage::OutageCaller;
 
-/// One kind of call. An outage of the store is logged with that of the handlers; the first of
-/// several refusals in a row has a line of its own.
+/// One kind of call. An outage of the store is logged together with that of the handlers. Of
+/// several refusals in a row, the first has a line of its own.
 #[derive(Debug)]
 pub(super) struct Watched {
     outage: OutageCaller,
@@ -33,7 +33,7 @@ impl Watched {
             }
             Err(error) if error.is_transient() => self.outage.failed(error),
             Err(error) => {
-                // A refusal is an answer.
+                // A refusal is an answer, so there is no outage.
                 self.outage.answered();
                 if std::mem::replace(&mut self.is_refused, true) {
                     debug!(what, %error, "the store still refuses");

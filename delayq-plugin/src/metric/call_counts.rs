@@ -8,7 +8,7 @@ use metrics::{Counter, Histogram, SharedString, counter, histogram};
 
 use super::table::{CALL_TIME, CALLS};
 
-/// Handles of one kind of call, made with the first one: few processes use all kinds.
+/// Handles of one kind of call, created on the first call: few processes use all kinds.
 #[derive(Debug)]
 pub(crate) struct CallCounts {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Metrics of this process, for whatever recorder of the crate `metrics` the application has
+//! Metrics of this process, for the recorder of the crate `metrics` that the application has
 //! installed.
 
 mod call_counts;

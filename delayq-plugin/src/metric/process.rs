@@ -1,4 +1,4 @@
-//! Metrics of one process: which types have labels of their own.
+//! Metrics of one process, and the types with labels of their own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,12 +12,12 @@ use super::send_counts::SendCounts;
 use super::table::{BUILD_INFO, describe_all};
 use super::type_labels::TypeLabels;
 
-/// Types with labels of their own. An application that makes up types as it goes would fill the
-/// memory of its Prometheus otherwise.
+/// Maximum number of types with labels of their own. Otherwise an application that invents types at
+/// run time would fill the memory of its Prometheus.
 const MAX_TYPES: usize = 1_000;
-/// The `type` of all others. No type has this name.
+/// The `type` label of all others. No type has this name.
 const OTHERS: &str = "(other)";
-/// The `namespace` of a store that has none.
+/// The `namespace` label of a store without one.
 const NO_NAMESPACE: &str = "default";
 
 /// The metrics of one plugin, or of one submit service. Cheap to clone.
@@ -34,7 +34,7 @@ struct Shared {
 }
 
 impl Metrics {
-    /// Describes all metrics to the recorder that is installed by now.
+    /// Describes all metrics to the recorder installed at this moment.
     pub(crate) fn new(namespace: Option<&Namespace>) -> Self {
         describe_all();
         let namespace = namespace.map_or(NO_NAMESPACE, Namespace::as_str);
@@ -59,20 +59,20 @@ impl Metrics {
         &self.shared.namespace
     }
 
-    /// The counts of what is asked for, of a type that may not be one.
+    /// The send counts of a type, by a name that may not be valid.
     pub(crate) fn sends_of_name(&self, task_type: &str) -> Arc<SendCounts> {
         let task_type = TaskType::new(task_type).ok();
         let own = task_type.and_then(|task_type| self.own_sends(&task_type));
         own.unwrap_or_else(|| Arc::clone(&self.shared.others))
     }
 
-    /// The counts of what is asked for.
+    /// The counts of a type's sends.
     pub(crate) fn sends(&self, task_type: &TaskType) -> Arc<SendCounts> {
         let own = self.own_sends(task_type);
         own.unwrap_or_else(|| Arc::clone(&self.shared.others))
     }
 
-    /// The counts of what is done.
+    /// The counts of a type's runs.
     pub(crate) fn runs(&self, task_type: &TaskType) -> RunCounts {
         RunCounts::new(&match self.own_sends(task_type) {
             Some(_) => self.labels(task_type),
@@ -83,8 +83,8 @@ impl Metrics {
         })
     }
 
-    /// Sets the gauges of a type, unless it is one of the others: the last of them would count for
-    /// all.
+    /// Sets the gauges of a type, unless it shares its labels with others: the last of those would
+    /// overwrite the rest.
     pub(super) fn set(&self, task_type: &TaskType, sample: &TypeSample) {
         if self.own_sends(task_type).is_some() {
             sample.set(&self.labels(task_type));

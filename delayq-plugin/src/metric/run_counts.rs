@@ -1,4 +1,4 @@
-//! Counts of what this process does with the tasks of one type.
+//! Counts of this process's work on the tasks of one type.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::table::{
 use super::type_labels::TypeLabels;
 use crate::events::FailureCause;
 
-/// What the store has of an attempt, or of a task that a claim ended.
+/// The end of an attempt, or of a task that a claim ended, as the store has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Done,
@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
-/// Handles of a served type, made once.
+/// Handles of a served type, created once.
 #[derive(Debug)]
 pub(crate) struct RunCounts {
     claimed: Counter,
@@ -100,7 +100,7 @@ impl RunCounts {
         self.ran(run_time);
     }
 
-    /// An attempt came to its end.
+    /// An attempt has ended.
     pub(crate) fn ran(&self, run_time: Duration) {
         self.run_time.record(run_time);
     }

@@ -1,4 +1,4 @@
-//! Sampler: asks a store for the numbers that are no counts of this process.
+//! Sampler: asks a store for the numbers that this process does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,21 +14,21 @@ use super::process::Metrics;
 use super::samples::{Samples, TypeSample};
 use crate::clock_skew::ClockSkew;
 
-/// How often.
+/// The interval between rounds.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(15);
-/// Types of one round, so that a store with many types is not asked for all at once: each is two
-/// calls at most.
+/// Number of types in one round, so that a store with many types is not asked for all at once: each
+/// type takes up to two calls.
 const TYPES_PER_ROUND: usize = 100;
 
-/// What this process knows of its types beside the store.
+/// Facts known to this process and not to the store.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    /// What it serves: not every store lists instances, and they announce a new type a moment
+    /// The types served here: not every store lists instances, and a new type is announced a moment
     /// later.
     pub(crate) served: BTreeSet<TaskType>,
-    /// The clocks, as its handlers saw them last.
+    /// The clock skews last seen by its handlers.
     pub(crate) skews: BTreeMap<TaskType, ClockSkew>,
-    /// How many instances run in this process.
+    /// Number of instances running in this process.
     pub(crate) instances: usize,
 }
 
@@ -39,14 +39,15 @@ pub(crate) struct Sampler {
     clock: Arc<dyn Clock>,
     metrics: Metrics,
     samples: Samples,
-    /// The types whose gauges were set, and are to be cleared when the type is gone.
+    /// The types whose gauges were set; they are cleared once the type is gone.
     sampled: BTreeSet<TaskType>,
-    /// Where the next round goes on.
+    /// The last type of the previous round.
     last: Option<TaskType>,
 }
 
 impl Sampler {
-    /// A sampler of a store that was just opened: from now on it counts how long it is silent.
+    /// A sampler for a store that was just opened. From now on it measures how long the store has
+    /// not answered.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Metrics) -> Self {
         let samples = Samples::new(metrics.namespace());
         samples.sampled(clock.now());
@@ -60,11 +61,11 @@ impl Sampler {
         }
     }
 
-    /// Sets the gauges of the next types. While the store does not answer they stay as they are.
+    /// Sets the gauges of the next types. Without an answer of the store they keep their values.
     pub(crate) async fn round(&mut self, own: &Own) {
         match self.sample(own).await {
             Ok(()) => self.samples.sampled(self.clock.now()),
-            Err(error) => debug!(%error, "the gauges stay as they are"),
+            Err(error) => debug!(%error, "cannot read the counts; the gauges keep their values"),
         }
     }
 
@@ -81,9 +82,9 @@ impl Sampler {
             match self.sample_of(&task_type, &instances, own).await {
                 Ok(sample) => self.metrics.set(&task_type, &sample),
                 Err(error) if error.is_transient() => return Err(error),
-                // A damaged type hides no other.
+                // A damaged type must not hide the others.
                 Err(error) => {
-                    debug!(%task_type, %error, "the gauges of this type stay as they are");
+                    debug!(%task_type, %error, "cannot read the counts of this type; its gauges keep their values");
                     continue;
                 }
             }
@@ -109,7 +110,7 @@ impl Sampler {
         })
     }
 
-    /// The types after the last one, and again from the first on.
+    /// The types after the last one, starting over after the end.
     fn next_types(&self, types: &BTreeSet<TaskType>) -> Vec<TaskType> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let rest = types.range((after, Bound::Unbounded));
@@ -118,7 +119,7 @@ impl Sampler {
     }
 }
 
-/// How long the first dead task has been dead; `None`: not known.
+/// How long the oldest dead task has been dead; `None` if not known.
 async fn oldest_dead(
     store: &dyn Store,
     task_type: &TaskType,

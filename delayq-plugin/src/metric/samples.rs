@@ -1,4 +1,4 @@
-//! Gauges of what the store says of itself.
+//! Gauges of the store's own numbers.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::table::{
 use super::type_labels::TypeLabels;
 use crate::clock_skew::ClockSkew;
 
-/// What was found of one type.
+/// The numbers of one type.
 #[derive(Debug, Default)]
 pub(super) struct TypeSample {
     pub(super) stats: TypeStats,
-    /// How long the first dead task has been dead; `None`: not known.
+    /// How long the oldest dead task has been dead; `None` if not known.
     pub(super) oldest_dead: Option<Duration>,
     pub(super) is_served: bool,
     pub(super) clock_skew: Option<ClockSkew>,
 }
 
 impl TypeSample {
-    /// That of a type that is gone.
+    /// The numbers of a type that is gone.
     pub(super) fn nothing() -> Self {
         Self {
             oldest_dead: Some(Duration::ZERO),
@@ -53,8 +53,8 @@ impl TypeSample {
     }
 }
 
-/// Gauges that are about the whole store. Only a process that samples has them: with those of one
-/// that only sends, which would stay at 0, the store would seem to have never answered.
+/// Gauges of the whole store. Only a process that samples has them: a process that only sends would
+/// leave them at 0, as if the store had never answered.
 #[derive(Debug)]
 pub(super) struct Samples {
     instances: Gauge,
@@ -73,14 +73,14 @@ impl Samples {
         self.instances.set(number(count as u64));
     }
 
-    /// The store answered all questions of a round.
+    /// The store answered all calls of a round.
     pub(super) fn sampled(&self, now: Timestamp) {
         let since_1970 = u64::try_from(now.as_millis()).unwrap_or_default();
         self.sampled.set(Duration::from_millis(since_1970));
     }
 }
 
-/// Positive where the store's clock, or the fences of other instances, are ahead.
+/// Positive if the store's clock, or the fences of other instances, are ahead.
 fn seconds_ahead(skew: Option<ClockSkew>) -> f64 {
     match skew {
         None => 0.0,

@@ -1,4 +1,4 @@
-//! Counts of what this process asks for, of one type.
+//! Counts of this process's sends and cancels, for one type.
 
 use delayq_core::store::SubmitOutcome;
 use delayq_core::{Error, Result};
@@ -7,7 +7,7 @@ use metrics::Counter;
 use super::table::{REFUSED, SETTLED, SUBMITTED};
 use super::type_labels::TypeLabels;
 
-/// The handles of the common outcomes are kept; the others are made when they occur.
+/// Handles of the common outcomes are kept; the others are created when they occur.
 #[derive(Debug)]
 pub(crate) struct SendCounts {
     labels: TypeLabels,

@@ -1,21 +1,21 @@
-//! The table of all metrics: the one place that names, describes and explains them.
+//! The table of all metrics: the only place with their names, units and descriptions.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// How the values of a metric are to be read.
+/// The meaning of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
     /// Only grows, from zero at the start of the process.
     Counter,
-    /// The value of now.
+    /// The present value.
     Gauge,
     /// Counts values in buckets.
     Histogram,
 }
 
 impl MetricKind {
-    /// The name of the kind, as Prometheus has it: `counter`, `gauge`, `histogram`.
+    /// The name of the kind as in Prometheus: `counter`, `gauge`, `histogram`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,18 +32,18 @@ impl MetricKind {
 pub struct Metric {
     /// Its name, which begins with `delayq_`.
     pub name: &'static str,
-    /// How its values are to be read.
+    /// The kind of its values.
     pub kind: MetricKind,
     /// The unit of its values: `seconds`, or `count`.
     pub unit: &'static str,
     /// The names of its labels, in addition to `namespace`.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its meaning.
     pub description: &'static str,
 }
 
-/// Buckets for the histograms of delayq, in seconds: 1 ms to 1 h, so that the lateness of a timer
-/// and the run of a long report both show. An exporter for Prometheus takes them.
+/// Buckets for delayq's histograms, in seconds: 1 ms to 1 h, wide enough for both the lateness of a
+/// timer and the run of a long report. Pass them to an exporter for Prometheus.
 pub const SECONDS_BUCKETS: &[f64] = &[
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0,
     300.0, 600.0, 1_800.0, 3_600.0,
@@ -131,8 +131,7 @@ const fn gauge_of_seconds(
     }
 }
 
-/// All metrics that a process with
-/// [`metrics`](crate::DelayQueuePluginBuilder::metrics) keeps.
+/// All metrics of a process with [`metrics`](crate::DelayQueuePluginBuilder::metrics).
 pub const METRICS: &[Metric] = &[
     counter(
         SUBMITTED,
@@ -237,7 +236,7 @@ pub const METRICS: &[Metric] = &[
     gauge(BUILD_INFO, &["version"], "1, with the version of delayq"),
 ];
 
-/// Gives the recorder all units and descriptions.
+/// Passes all units and descriptions to the recorder.
 pub(super) fn describe_all() {
     for metric in METRICS {
         let unit = match metric.unit {

@@ -2,7 +2,7 @@
 
 use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
 
-/// The labels that all metrics of a type have. Their handles are kept, as making one allocates.
+/// The labels of all metrics of a type. Handles are kept, as creating one allocates.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeLabels {
     pub(super) namespace: SharedString,

@@ -1,4 +1,4 @@
-//! Middleware: an application's own code around every send and every run.
+//! Middleware: application code around every send and every run.
 
 mod next;
 mod stack;
@@ -10,7 +10,7 @@ pub use next::Next;
 pub(crate) use stack::MiddlewareStack;
 
 /// Code around every task: when it is sent from this process, and when a worker of this process
-/// runs it. Each method passes on what it gets unless it is written otherwise.
+/// runs it. By default each method passes its input on unchanged.
 ///
 /// Registered with [`middleware`](crate::DelayQueuePluginBuilder::middleware), or on a sender with
 /// [`TaskSubmitService::with_middleware`](crate::TaskSubmitService::with_middleware). The first one
@@ -37,12 +37,12 @@ pub(crate) use stack::MiddlewareStack;
 /// ```
 #[async_trait]
 pub trait Middleware: Send + Sync + 'static {
-    /// A job on its way to the store, before it is checked: what is returned is sent. A header
-    /// belongs to the request: one that changes from one send of a job to the next makes it another
-    /// request, which conflicts with the first. A panic here is the sender's.
+    /// Gets a job on its way to the store, before it is checked, and returns the job to send.
+    /// Headers are part of the job's identity: a header that changes from one send to the next
+    /// makes it a different job, which conflicts with the first. A panic here reaches the sender.
     ///
-    /// A follow-up passes when its worker has returned `Ok`, within [`run`](Self::run); an
-    /// occurrence of a recurring task outside of any run.
+    /// A follow-up passes after its worker has returned `Ok`, within [`run`](Self::run). An
+    /// occurrence of a recurring task passes outside any run.
     ///
     /// # Errors
     /// The job is not sent, and its sender gets the error.
@@ -50,11 +50,11 @@ pub trait Middleware: Send + Sync + 'static {
         Ok(job)
     }
 
-    /// One run of a worker, within the attempt's span. Not calling `next` leaves the worker and
-    /// what is further in out; what is returned counts as the worker's result. A panic here is the
-    /// worker's, and so is the time that is spent: the future is dropped when the attempt's time is
-    /// up. Of a type with several workers each run passes by. For a `blocking` worker this runs on
-    /// the blocking pool, too.
+    /// Wraps one run of a worker, within the attempt's span. Without a call to `next`, the worker
+    /// and the inner middleware do not run. The returned value counts as the worker's result. A
+    /// panic here counts as the worker's, and so does the time spent: the future is dropped when
+    /// the attempt's time is up. If a type has several workers, each run is wrapped. For a
+    /// `blocking` worker this also runs on the blocking pool.
     ///
     /// # Errors
     /// As [`TaskWorker::invoke`](crate::TaskWorker::invoke).

@@ -1,4 +1,4 @@
-//! What is further in than a middleware.
+//! The rest of a middleware stack.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use delayq_core::{TaskContext, TaskResult, TaskWorker};
 
 use super::Middleware;
 
-/// What a [`Middleware`] goes on with: the next one, and in the end the worker.
+/// The continuation of a [`Middleware`]: the next one and, in the end, the worker.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
     rest: &'a [Arc<dyn Middleware>],
@@ -19,10 +19,10 @@ impl<'a> Next<'a> {
         Self { rest, worker }
     }
 
-    /// Goes on with this message and context.
+    /// Continues with this message and context.
     ///
     /// # Errors
-    /// What the worker, or a middleware further in, returns.
+    /// The error of the worker or of an inner middleware.
     pub async fn run(self, message: &[u8], cx: &TaskContext) -> TaskResult {
         match self.rest.split_first() {
             Some((first, rest)) => {

@@ -13,7 +13,7 @@ use super::{Middleware, Next};
 pub(crate) struct MiddlewareStack(Arc<[Arc<dyn Middleware>]>);
 
 impl MiddlewareStack {
-    /// The same, and `middleware` further in than the others.
+    /// This stack with `middleware` added as the innermost.
     pub(crate) fn with(&self, middleware: impl Middleware) -> Self {
         let others = self.0.iter().map(Arc::clone);
         let inner: Arc<dyn Middleware> = Arc::new(middleware);
@@ -24,7 +24,7 @@ impl MiddlewareStack {
         self.0.is_empty()
     }
 
-    /// The job, as all of them leave it.
+    /// Passes a job through all of them.
     pub(crate) async fn on_submit(&self, mut job: DelayQueueJob) -> Result<DelayQueueJob> {
         for middleware in &*self.0 {
             job = middleware.on_submit(job).await?;
@@ -32,7 +32,7 @@ impl MiddlewareStack {
         Ok(job)
     }
 
-    /// A worker with all of them around it.
+    /// Wraps a worker in all of them.
     pub(crate) fn around(&self, worker: Arc<dyn TaskWorker>) -> Arc<dyn TaskWorker> {
         let stack = self.clone();
         Arc::new(Wrapped { stack, worker })

@@ -47,14 +47,14 @@ pub struct DelayQueuePluginBuilder {
     config: Config,
     grace: Option<Duration>,
     has_metrics: bool,
-    /// The options given that are about opening a store.
+    /// The given options that concern the opening of a store.
     opening: Vec<&'static str>,
-    /// What was given twice or cannot be used; `start` says so.
+    /// Mistakes, such as options given twice; `start` reports them.
     mistakes: Mistakes,
 }
 
 impl DelayQueuePluginBuilder {
-    /// Keeps tasks where `url` says, see [`open_store`](crate::open_store). Default
+    /// Keeps tasks in the store of `url`, see [`open_store`](crate::open_store). Default
     /// `sqlite:delayq.sqlite`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.opening.push("url");
@@ -62,36 +62,37 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Keeps tasks in `store`, which is open already. Its URL, namespace, durability, retention and
-    /// call timeout are its own: `start` fails if one of them is given here, too.
+    /// Keeps tasks in `store`, which is already open. It has its own URL, namespace, durability,
+    /// retention and call timeout: `start` fails if one of them is set here, too.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Keeps to this namespace; default `default`. Two namespaces never see each other.
+    /// Uses this namespace; default `default`. Two namespaces never see each other's tasks.
     pub fn namespace(mut self, namespace: Namespace) -> Self {
         self.opening.push("namespace");
         self.options.namespace = namespace;
         self
     }
 
-    /// The weakest durability that will do; default [`Durability::Process`]. `start` fails, with
-    /// the line to change, when the store cannot keep it.
+    /// The weakest acceptable durability; default [`Durability::Process`]. `start` fails, with the
+    /// line to change, if the store cannot provide it.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.opening.push("durability");
         self.options.durability = durability;
         self
     }
 
-    /// How long ended tasks are remembered; default 10 minutes, zero: not at all.
+    /// How long ended tasks are remembered; default 10 minutes; zero: not at all.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.opening.push("retention");
         self.options.retention = retention;
         self
     }
 
-    /// How many ended tasks of a type are remembered at least; default 50,000, up to a million.
+    /// The minimum number of ended tasks of a type that are remembered; default 50,000, up to a
+    /// million.
     pub fn remembered(mut self, tasks: usize) -> Self {
         self.opening.push("remembered");
         self.options.remembered = tasks;
@@ -105,7 +106,7 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Limits of the jobs that the submit service takes. `start` fails for limits above the hard
+    /// Limits of the jobs that the submit service accepts. `start` fails for limits above the hard
     /// ones: messages of 1 MiB and delays of 10 years.
     pub fn limits(mut self, limits: Limits) -> Self {
         if limits.max_message_bytes > MAX_MESSAGE_BYTES || limits.max_delay > MAX_DELAY {
@@ -117,8 +118,8 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Adds a value that workers are built from, see
-    /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a
-    /// second one. [`TaskSubmitService`](crate::TaskSubmitService) is one that every plugin has,
+    /// [`FromComponents`](delayq_core::FromComponents). There can be one of each type: `start`
+    /// fails for a second one. Every plugin has a [`TaskSubmitService`](crate::TaskSubmitService),
     /// for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
         self.mistakes.second::<T>(&self.components);
@@ -126,7 +127,7 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Adds a value that is in an `Arc` already, as a `T`, which may be a `dyn Trait`: a worker
+    /// Adds a value that is already in an `Arc`, as a `T`, which may be a `dyn Trait`: a worker
     /// takes it as `Component<dyn Mailer>`.
     ///
     /// ```
@@ -146,8 +147,8 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which tells the
-    /// workers of one type apart, is that of its Rust type.
+    /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which
+    /// distinguishes the workers of one type, is that of its Rust type.
     pub fn worker<W: TaskWorker>(
         mut self,
         task_type: impl Into<String>,
@@ -160,10 +161,10 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Declares a task that recurs: each occurrence runs once over all instances that declare it.
-    /// `#[task_worker(type = "..", every = "..")]` does the same for a worker whose message is
-    /// nothing. `start` fails when no worker here serves the type, and for two of one type and
-    /// name.
+    /// Declares a recurring task. Each occurrence runs once among all instances that declare it.
+    /// `#[task_worker(type = "..", every = "..")]` does the same for a worker without a message.
+    /// `start` fails if no worker here serves the type, and for two recurring tasks with the same
+    /// type and name.
     ///
     /// ```
     /// use delayq_plugin::{DelayQueuePlugin, Recurring};
@@ -179,9 +180,9 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Passes every worker, registered or added by hand, through `map` once, when the plugin
-    /// starts: to set options from a configuration. Several maps are applied in the order given. To
-    /// put code around every run there is [`middleware`](Self::middleware).
+    /// Passes every worker, registered or added by hand, through `map` once when the plugin starts,
+    /// for example to set options from a configuration. Several maps are applied in the order
+    /// given. To run code around every run, use [`middleware`](Self::middleware).
     ///
     /// ```
     /// use delayq_plugin::{DelayQueuePlugin, seconds};
@@ -199,15 +200,15 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Adds a listener, which hears what this process does with its tasks: an alarm for dead ones,
-    /// a count of failures. See [`TaskListener`].
+    /// Adds a listener, which gets the events of this process's tasks: an alarm for dead ones, a
+    /// count of failures. See [`TaskListener`].
     pub fn listener(mut self, listener: impl TaskListener) -> Self {
         self.listeners.0.push(Arc::new(listener));
         self
     }
 
-    /// Keeps the [metrics](crate::METRICS) of this plugin, through the crate `metrics`: install the
-    /// recorder of an exporter before [`start`](Self::start). Without this nothing is counted.
+    /// Records the [metrics](crate::METRICS) of this plugin with the crate `metrics`: install the
+    /// recorder of an exporter before [`start`](Self::start). Without this call nothing is counted.
     ///
     /// Every 15 s the store is asked for the counts of up to 100 types.
     pub fn metrics(mut self) -> Self {
@@ -215,61 +216,61 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Keeps the metrics that this process counts, as [`metrics`](Self::metrics) does, and asks the
-    /// store for nothing: where something else in the process keeps the gauges of the store, such
-    /// as [`keep_gauges`](crate::TaskSubmitService::keep_gauges).
+    /// Records only the metrics that this process counts, and asks the store for nothing. Otherwise
+    /// like [`metrics`](Self::metrics). For processes in which something else updates the store's
+    /// gauges, such as [`keep_gauges`](crate::TaskSubmitService::keep_gauges).
     pub fn metrics_without_gauges(mut self) -> Self {
         self.has_metrics = true;
         self.settings.has_gauges = false;
         self
     }
 
-    /// Puts `middleware` around every task: the sends of the plugin's service, and the runs of its
+    /// Adds `middleware` around every task: the sends of the plugin's service, and the runs of its
     /// workers. The first one is the outermost. See [`Middleware`].
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         self.middleware = self.middleware.with(middleware);
         self
     }
 
-    /// Takes over what `config` sets: the options of the plugin, as if their methods were called
-    /// here, and those of types, over the options of the workers, also those that
-    /// [`map_workers`](Self::map_workers) set. `start` fails for a table that no worker serves.
+    /// Applies `config`: the plugin's options as if their methods were called here, and the options
+    /// of types over those of the workers, including options set by
+    /// [`map_workers`](Self::map_workers). `start` fails for a table that no worker serves.
     pub fn config(self, config: Config) -> Self {
         configured(self, config)
     }
 
     /// How long running workers may take when a signal ends the process, see
-    /// [`run_until_signal`](crate::DelayQueuePlugin::run_until_signal); default 20 s. One in
-    /// the configuration goes first.
+    /// [`run_until_signal`](crate::DelayQueuePlugin::run_until_signal); default 20 s. A value in
+    /// the configuration takes precedence.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
+    /// Leaves out the workers registered by `#[task_worker]`; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
         self.plan.without_registered = true;
         self
     }
 
-    /// Starts without a worker, too: they come with [`serve`](crate::DelayQueuePlugin::serve).
+    /// Also starts without workers: they are added with [`serve`](crate::DelayQueuePlugin::serve).
     pub fn workers_later(mut self) -> Self {
         self.plan.is_open = true;
         self
     }
 
-    /// `start` fails unless each of these types has a worker: a guard against a crate that the
-    /// linker dropped.
+    /// Makes `start` fail unless each of these types has a worker: a guard against a crate dropped
+    /// by the linker.
     pub fn expect_types<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
         let types = types.into_iter().map(Into::into);
         self.plan.expected.extend(types);
         self
     }
 
-    /// Serves only the types that one of these patterns matches, such as `mail.*` or
-    /// `order.cancel`, of all workers: a process for the mails, from the same program. Sending is
-    /// not limited, nor is the watching of batches. `start` fails for a pattern that no worker
-    /// serves, and for an empty list.
+    /// Serves only the types matched by one of these patterns, such as `mail.*` or `order.cancel`:
+    /// the same program can then run as a process only for mails. This limits neither sending nor
+    /// the watching of batches. `start` fails for a pattern that no worker serves, and for an empty
+    /// list.
     pub fn only<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
         let only = &mut self.plan.only;
         let before = only.len();
@@ -284,10 +285,10 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Declares a pool: all types whose workers name it (`pool = "mail"`) run at most `slots`
-    /// attempts at the same time in this process, at least 1. Each type's own `concurrency` holds
-    /// beside it. While there is more to do than slots, they go round the types that have due
-    /// tasks, by [`weight`](Self::weight). `start` fails for a pool that is declared twice, that no
-    /// worker names, or that a worker names and nobody declares.
+    /// attempts at the same time in this process, at least 1. Each type's own `concurrency` applies
+    /// as well. While there are more due tasks than slots, the slots rotate among the types with
+    /// due tasks, by [`weight`](Self::weight). `start` fails for a pool that is declared twice,
+    /// that no worker names, or that a worker names and nobody declares.
     ///
     /// ```
     /// use delayq_plugin::{DelayQueuePlugin, TaskResult, task_worker};
@@ -308,16 +309,16 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Gives the types that `pattern` matches (`mail.high`, `mail.vip.*`) a share of their pool, 1
-    /// to 100: with 8, eight starts for each one of a type with 1, while both have due tasks. Goes
-    /// before the `weight` of their workers; of several patterns the longest counts. `start` fails
-    /// for a pattern that no worker with a pool serves.
+    /// to 100. With weight 8 a type starts eight attempts for each one of a type with weight 1,
+    /// while both have due tasks. Overrides the `weight` of their workers; if several patterns
+    /// match, the longest counts. `start` fails for a pattern that no worker with a pool serves.
     pub fn weight(mut self, pattern: &str, weight: u32) -> Self {
         let weighed = self.settings.slots.weigh(pattern, weight);
         self.mistakes.note(weighed.err());
         self
     }
 
-    /// Shares `n` scheduler threads among all types; `start` fails for 0. Default: each of the
+    /// Shares `n` scheduler threads among all types; `start` fails for 0. By default each of the
     /// first 32 types has a thread of its own, and further types share those.
     pub fn threads(mut self, n: usize) -> Self {
         if n == 0 {
@@ -328,21 +329,20 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Runs everything on the runtime that [`start`](Self::start) is called in, without threads of
-    /// its own. For simulations: on a current-thread runtime, with a [`Clock`] that shows tokio's
-    /// paused time, a test runs in one order of events, and time passes whenever nothing else is to
-    /// be done.
+    /// its own. For simulations: on a current-thread runtime, with a [`Clock`] that follows tokio's
+    /// paused time, a test is deterministic, and time advances whenever there is nothing else to
+    /// do.
     ///
-    /// Not for production: whatever blocks the runtime then keeps locks from being extended.
+    /// Not for production: anything that blocks the runtime then keeps locks from being extended.
     #[cfg(any(test, feature = "test-util"))]
     pub fn on_application_runtime(mut self) -> Self {
         self.settings.on_app_runtime = true;
         self
     }
 
-    /// How often a handler polls its bucket when nothing wakes it; default 1 s, at least 10 ms,
-    /// below which `start` fails. It
-    /// bounds how late a task can be whose wake-up was lost. Idle polls come up to an eighth of it
-    /// early, so that those of many types go out together.
+    /// How often a handler polls its bucket if nothing wakes it; default 1 s, at least 10 ms, below
+    /// which `start` fails. This limits how late a task can be if its wake-up was lost. Idle polls
+    /// come up to an eighth of the interval early, so that those of many types go out together.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         if interval < Duration::from_millis(10) {
             self.mistakes.setting("poll_interval", "at least 10 ms");
@@ -351,8 +351,8 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Sends a task to dead after its lock has expired `n` times (at least 1): it seems to kill its
-    /// process. Default 3.
+    /// Sends a task to dead after its lock has expired `n` times (at least 1), as the task seems to
+    /// kill its process. Default 3.
     pub fn max_lock_expiries(mut self, n: u32) -> Self {
         if n == 0 {
             self.mistakes.setting("max_lock_expiries", "at least 1");
@@ -361,22 +361,21 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// How long a dead task is kept: those of served types that died earlier are discarded, with a
-    /// line at `warn`, within a minute. By default they wait until somebody requeues or discards
-    /// them.
+    /// How long a dead task is kept: older ones of served types are discarded within a minute, with
+    /// a line at `warn`. By default they wait until somebody requeues or discards them.
     pub fn dead_retention(mut self, retention: Duration) -> Self {
         self.settings.dead.retention = Some(retention);
         self
     }
 
-    /// Most dead tasks of a served type: of more those that died first are discarded, with a line
-    /// at `warn`, within a minute. By default there is no bound.
+    /// Maximum number of dead tasks of a served type. The oldest ones beyond it are discarded
+    /// within a minute, with a line at `warn`. By default there is no limit.
     pub fn max_dead(mut self, most: u64) -> Self {
         self.settings.dead.most = Some(most);
         self
     }
 
-    /// Uses another clock, for tests with virtual time. The store has its own.
+    /// Uses another clock, for tests with virtual time. The store has a clock of its own.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.clock = clock;
         self
@@ -387,7 +386,7 @@ impl DelayQueuePluginBuilder {
     /// tasks run at once. Workers run on the tokio runtime that this is called in.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing runs then.
+    /// See [`StartError`]; nothing is running then.
     pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
         start::start(self).await
     }

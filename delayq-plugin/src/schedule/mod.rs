@@ -13,23 +13,24 @@ use jiff::{SignedDuration, Zoned};
 #[cfg(test)]
 mod tests;
 
-/// From where on a schedule must have a time: a day before the first of a whole cycle of leap days.
+/// Time after which a schedule must have an occurrence: a day before the start of a whole cycle of
+/// leap days.
 const PROBE_MS: i64 = 1_704_000_000_000;
 /// The longest interval.
 const MAX_EVERY: Duration = Duration::from_hours(24 * 366);
-/// Steps in which the next time is looked for: more than a day of minutes.
+/// Maximum number of steps in the search for the next time: more than a day of minutes.
 const MAX_STEPS: usize = 3_000;
 
 /// The times of a recurring task: a cron expression in a time zone, or an interval.
 ///
 /// A cron expression has five fields: minute, hour, day of month, month, day of week (0 or 7 is
-/// Sunday, names such as `MON` go, too). Its zone is UTC unless [`zone`](Self::zone) names one.
-/// When the clocks of the zone are put forward, a time that they skip is the moment of the change;
-/// when they are put back, a time that they show twice is the first one. An expression whose hour
-/// is `*` goes by the clock instead: it skips with it, and has both.
+/// Sunday, and names such as `MON` are allowed). Its zone is UTC unless [`zone`](Self::zone) names
+/// one. When the zone's clocks are put forward, a skipped time runs at the moment of the change.
+/// When they are put back, a repeated time runs only the first time. An expression whose hour is
+/// `*` follows the clock instead: it skips the skipped times and runs at both repeated ones.
 ///
-/// An interval, such as `"15m"`, has the multiples of itself since 1970 in UTC, so that all
-/// instances agree: `"15m"` is at 0, 15, 30 and 45 minutes past each hour, `"24h"` at midnight.
+/// An interval, such as `"15m"`, counts from 1970 in UTC, so that all instances agree: `"15m"` is
+/// at 0, 15, 30 and 45 minutes past each hour, `"24h"` at midnight.
 ///
 /// ```
 /// use delayq_plugin::{IntoTime, Schedule};
@@ -50,7 +51,7 @@ pub struct Schedule {
 
 #[derive(Clone)]
 enum Kind {
-    /// Matched by the clock on the wall, as if it were UTC.
+    /// Matched against local time as if it were UTC.
     Cron {
         crontab: Box<Crontab>,
         is_hourly: bool,
@@ -59,11 +60,11 @@ enum Kind {
 }
 
 impl Schedule {
-    /// The schedule that `every` says: five fields such as `"0 9 * * *"`, or an interval of 1
-    /// second to 366 days such as `"15m"`.
+    /// The schedule for `every`: five fields such as `"0 9 * * *"`, or an interval of 1 second to
+    /// 366 days such as `"15m"`.
     ///
     /// # Errors
-    /// `InvalidInput`, with what to write; also for an expression that never comes, such as the
+    /// `InvalidInput`, with what to write; also for an expression that never matches, such as the
     /// 31st of February.
     pub fn new(every: &str) -> Result<Self> {
         let text = every.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -82,7 +83,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The schedule that [`Display`](fmt::Display) has written.
+    /// Parses the text written by [`Display`](fmt::Display).
     pub(crate) fn read(text: &str) -> Result<Self> {
         match text.rsplit_once(' ') {
             Some((every, zone)) if every.split(' ').count() == 5 => Self::new(every)?.zone(zone),
@@ -90,7 +91,7 @@ impl Schedule {
         }
     }
 
-    /// The same, by the clock of this time zone, such as `"Europe/Berlin"`.
+    /// The same schedule by the clock of this time zone, such as `"Europe/Berlin"`.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown zone, and for an interval, which has none.
@@ -110,8 +111,7 @@ impl Schedule {
         Ok(self)
     }
 
-    /// The first of its times after `time`; `None` when there is none within the years that times
-    /// can have.
+    /// The first of its times after `time`; `None` if there is none in the range of years.
     #[must_use]
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let next = match &self.kind {
@@ -135,13 +135,13 @@ impl Schedule {
         next.filter(|next| *next > time)
     }
 
-    /// Whether `time` is one of its times.
+    /// True if `time` is one of its times.
     #[must_use]
     pub fn has(&self, time: Timestamp) -> bool {
         self.next_after(Timestamp::from_millis(time.as_millis() - 1)) == Some(time)
     }
 
-    /// `time` by the clock of its zone, such as `2026-11-24T09:00:00+01:00[Europe/Berlin]`.
+    /// `time` in the schedule's zone, such as `2026-11-24T09:00:00+01:00[Europe/Berlin]`.
     pub(crate) fn in_zone(&self, time: Timestamp) -> String {
         match jiff::Timestamp::from_millisecond(time.as_millis()) {
             Ok(time) => time.to_zoned(self.time_zone()).to_string(),
@@ -155,7 +155,7 @@ impl Schedule {
 }
 
 impl fmt::Display for Schedule {
-    /// As it was written, and the zone if one was named: the same text is the same schedule.
+    /// The text as given, and the zone if one was named. The same text means the same schedule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match self.zone.as_ref().and_then(TimeZone::iana_name) {
@@ -179,7 +179,7 @@ impl PartialEq for Schedule {
 
 impl Eq for Schedule {}
 
-/// The interval that `text` says; `None`: it does not look like one.
+/// The interval in `text`; `None` if it does not look like one.
 fn interval(text: &str) -> Option<Result<Duration>> {
     let interval = text.into_delay().ok()?;
     if !(seconds(1)..=MAX_EVERY).contains(&interval) || interval.subsec_nanos() != 0 {
@@ -194,7 +194,7 @@ impl Kind {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // The first line repeats the expression, and a marker stands before the reason.
+            // The first line repeats the expression, and a marker precedes the reason.
             let error = error.to_string();
             let reason = error.rsplit_once('^').map_or(&*error, |(_, reason)| reason);
             invalid(text, reason.trim())
@@ -217,20 +217,20 @@ fn not_understood(text: &str) -> Error {
     invalid(text, reason)
 }
 
-/// The first time of `crontab` after `civil`, on a clock that is never put forward or back.
+/// The first time of `crontab` after `civil`, on a clock that never changes its offset.
 fn next_civil(crontab: &Crontab, civil: DateTime) -> Option<DateTime> {
     let after = civil.to_zoned(TimeZone::UTC).ok()?.timestamp();
     let next = crontab.find_next(cronexpr::MakeTimestamp(after)).ok()?;
     Some(next.datetime())
 }
 
-/// For an expression with an hour: each time of the wall clock once.
+/// For an expression with an hour: each local time once.
 fn next_of_the_day(
     crontab: &Crontab,
     zone: &TimeZone,
     after: jiff::Timestamp,
 ) -> Option<jiff::Timestamp> {
-    // A day back: what the clocks have skipped is looked for, too.
+    // Starts a day back, to find times that the clocks have skipped.
     let from = after.to_zoned(zone.clone()).datetime();
     let mut civil = from.checked_sub(SignedDuration::from_hours(24)).ok()?;
     for _ in 0..MAX_STEPS {
@@ -243,7 +243,7 @@ fn next_of_the_day(
     None
 }
 
-/// For an expression of every hour: each time that the wall clock shows it.
+/// For an expression of every hour: each time that the local clock shows it.
 fn next_on_the_clock(
     crontab: &Crontab,
     zone: &TimeZone,
@@ -256,8 +256,8 @@ fn next_on_the_clock(
         let end = change.map(|change| change.timestamp());
         let next = from.offset().to_timestamp(civil).ok()?;
         match end {
-            // The clocks change before: from there on they show other times, that of the change
-            // included.
+            // The clocks change before `next`. From the change on, inclusive, they show other
+            // times.
             Some(end) if next >= end => {
                 let shown = end.to_zoned(zone.clone());
                 if is_shown(crontab, &shown)? {
@@ -271,13 +271,13 @@ fn next_on_the_clock(
     None
 }
 
-/// Whether `crontab` has the time that a clock shows.
+/// True if `crontab` matches the time that a clock shows.
 fn is_shown(crontab: &Crontab, shown: &Zoned) -> Option<bool> {
     let shown = shown.datetime().to_zoned(TimeZone::UTC).ok()?.timestamp();
     crontab.matches(cronexpr::MakeTimestamp(shown)).ok()
 }
 
-/// When the clocks of `zone` first show `civil`, or skip it.
+/// The moment when the clocks of `zone` first show `civil`, or skip it.
 fn first_showing(zone: &TimeZone, civil: DateTime) -> Option<jiff::Timestamp> {
     let ambiguous = zone.to_ambiguous_zoned(civil);
     if let AmbiguousOffset::Gap { .. } = ambiguous.offset() {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// What a start costs a type of weight 1, in virtual time. Its hundredth part is exact to 0.01 %.
+/// The cost of a start for a type of weight 1, in virtual time. A hundredth of it is exact to 0.01
+/// %.
 const COST: u64 = 1 << 20;
 
 /// The slots of a pool, and the handlers that ask for some.
 ///
-/// Each slot that a type gets moves its place by 1/weight, and the type with the smallest place is
-/// next. Slots that come back unused move it back, so what was started is charged. A type that has
-/// asked for nothing begins at the place of the last one that got something: it gathers no credit,
-/// and what it took to look is forgotten.
+/// Each slot that a type gets moves its place forward by 1/weight, and the type with the smallest
+/// place is next. Unused slots move it back, so that only starts are charged. A type that was not
+/// asking begins at the place of the type that last got a slot: it gathers no credit.
 #[derive(Debug)]
 pub(super) struct FairQueue {
     size: usize,
@@ -22,7 +22,7 @@ pub(super) struct FairQueue {
     types: Vec<Type>,
     asks: Vec<Ask>,
     handlers: u64,
-    /// How many slots were given; orders the handlers of one type.
+    /// Number of slots given so far; orders the handlers of one type.
     given: u64,
 }
 
@@ -40,13 +40,13 @@ struct Ask {
     handler: u64,
     of: usize,
     most: usize,
-    /// Given and not taken yet.
+    /// Slots given but not taken yet.
     given: usize,
     last: u64,
     wake: Arc<Notify>,
 }
 
-/// What a handler asks for.
+/// A handler's request for slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     /// The index of its type.
@@ -108,8 +108,8 @@ impl FairQueue {
         self.types.get(of).map_or(0, |one| one.size)
     }
 
-    /// Asks for slots until it is [`withdraw`](Self::withdraw)n. Who only looks whether there is
-    /// anything to do leaves half of the free ones to the other types.
+    /// Asks for slots until [`withdraw`](Self::withdraw). A handler that only looks for tasks
+    /// leaves half of the free slots to the other types.
     pub(super) fn ask(&mut self, handler: u64, demand: Demand, wake: &Arc<Notify>) {
         let mut most = demand.most;
         if !demand.is_certain && self.types.len() > 1 {
@@ -137,26 +137,26 @@ impl FairQueue {
         self.give();
     }
 
-    /// How many slots the handler could take.
+    /// The number of slots that the handler can take.
     pub(super) fn given(&self, handler: u64) -> usize {
         let mut asks = self.asks.iter();
         let ask = asks.find(|ask| ask.handler == handler);
         ask.map_or(0, |ask| ask.given)
     }
 
-    /// Takes the slots that were given to the handler, which goes on asking.
+    /// Takes the slots given to the handler, which keeps asking.
     pub(super) fn take(&mut self, handler: u64) -> usize {
         let mut asks = self.asks.iter_mut();
         let ask = asks.find(|ask| ask.handler == handler);
         let taken = ask.map_or(0, |ask| std::mem::take(&mut ask.given));
         if taken > 0 {
-            // It may have been given as many as it asked for.
+            // It may have had as many as it asked for, and may now get more.
             self.give();
         }
         taken
     }
 
-    /// Asks for nothing more, and gives back what was not taken.
+    /// Stops asking, and gives back the slots that were not taken.
     pub(super) fn withdraw(&mut self, handler: u64) {
         let Some(index) = self.asks.iter().position(|ask| ask.handler == handler) else {
             return;
@@ -166,7 +166,7 @@ impl FairQueue {
         self.free(ask.of, ask.given);
     }
 
-    /// So many slots were given and not used.
+    /// Refunds the cost of slots that were given but not used.
     pub(super) fn refund(&mut self, of: usize, count: usize) {
         if let Some(one) = self.types.get_mut(of) {
             let unused = u64::try_from(count).unwrap_or(u64::MAX);
@@ -174,11 +174,11 @@ impl FairQueue {
         }
     }
 
-    /// So many slots are free again.
+    /// Frees slots.
     pub(super) fn free(&mut self, of: usize, count: usize) {
         self.used = self.used.saturating_sub(count);
         if let Some(one) = self.types.get_mut(of) {
-            // Held back by its own limit, it has not waited for the others.
+            // A type at its own limit was not waiting for the others, so it gathers no credit.
             if one.used >= one.size {
                 one.place = one.place.max(self.now);
             }
@@ -196,7 +196,7 @@ impl FairQueue {
         self.used
     }
 
-    /// Gives what is free to those who are next.
+    /// Gives the free slots to the next handlers.
     fn give(&mut self) {
         while self.used < self.size {
             let Some(index) = self.next() else { return };
@@ -219,13 +219,13 @@ impl FairQueue {
         }
     }
 
-    /// The index of the ask that is next.
+    /// The index of the next ask.
     fn next(&self) -> Option<usize> {
         let weights = self.asks.iter().filter_map(|ask| self.types.get(ask.of));
         let weights: usize = weights.map(|one| as_size(one.weight)).sum();
         let open = self.asks.iter().enumerate().filter_map(|(index, ask)| {
             let one = self.types.get(ask.of)?;
-            // One whose claim is under way gathers no more than its share while others ask.
+            // A handler whose claim is in progress gathers no more than its share while others ask.
             let share = self.size.saturating_mul(as_size(one.weight));
             let most = ask.most.min(share.div_ceil(weights).max(1));
             let place = one.place.saturating_add(one.cost());

@@ -1,4 +1,4 @@
-//! Slots of this process: how many attempts may run at the same time, and who is next.
+//! Slots of this process: how many attempts may run at the same time, and which type is next.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::error::StartError;
 /// The largest weight.
 pub(crate) const MAX_WEIGHT: u32 = 100;
 
-/// The pools that the builder declares, and the slots of all types that are served.
+/// The declared pools, and the slots of all served types.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots(Arc<Mutex<State>>);
 
@@ -27,7 +27,7 @@ struct State {
     pools: BTreeMap<String, Pool>,
     weights: Vec<(TypePattern, u32)>,
     types: BTreeMap<TaskType, TypeSlots>,
-    /// What was set at run time, the latest last: types that are served later get it, too.
+    /// Numbers set at run time, latest last. Types served later get them, too.
     set: Vec<(TypePattern, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl Slots {
         }
     }
 
-    /// Gives the types of `pattern` a weight that goes before that of their workers.
+    /// Gives the types of `pattern` a weight that overrides that of their workers.
     pub(crate) fn weigh(&self, pattern: &str, weight: u32) -> Result<(), StartError> {
         let pattern = TypePattern::new(pattern)?;
         if !(1..=MAX_WEIGHT).contains(&weight) {
@@ -88,13 +88,13 @@ impl Slots {
         slots
     }
 
-    /// Forgets a type that is served no more.
+    /// Forgets a type that is no longer served.
     pub(crate) fn forget(&self, task_type: &TaskType) {
         self.state().types.remove(task_type);
     }
 
-    /// Changes the concurrency of the types that `pattern` matches, and of those to come. Returns
-    /// how many it met.
+    /// Changes the concurrency of the types that `pattern` matches, now and later. Returns the
+    /// number of types served now that match.
     pub(crate) fn set_concurrency(&self, pattern: TypePattern, size: usize) -> usize {
         let mut state = self.state();
         let types = state.types.iter();
@@ -105,7 +105,7 @@ impl Slots {
         met
     }
 
-    /// Types that are served from now on get the concurrency of their workers again.
+    /// Makes types served from now on use the concurrency of their workers again.
     pub(crate) fn forget_set(&self) {
         self.state().set.clear();
     }
@@ -127,7 +127,7 @@ impl Slots {
 }
 
 impl State {
-    /// That of the longest pattern, else that of the worker.
+    /// The weight by the longest pattern, or else by the worker.
     fn weight(&self, task_type: &TaskType, options: &WorkerOptions) -> u32 {
         let mut weights: Vec<_> = self.weights.iter().collect();
         weights.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.rank()));
@@ -135,7 +135,7 @@ impl State {
     }
 }
 
-/// What the first pattern that matches says.
+/// The value of the first pattern that matches.
 fn closest<'a, T: Copy + 'a>(
     patterns: impl IntoIterator<Item = &'a (TypePattern, T)>,
     task_type: &TaskType,

@@ -1,4 +1,4 @@
-//! Pool of slots, and who holds them.
+//! Pool of slots, and their holders.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub(crate) struct TypeSlots {
     of: usize,
 }
 
-/// A handler's place in the line for slots. Dropped, it asks for nothing more.
+/// A handler's place in the queue for slots. Stops asking when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     slots: TypeSlots,
@@ -29,9 +29,9 @@ pub(crate) struct Place {
     is_asking: bool,
 }
 
-/// Slots for a claim. Those that start nothing go back, and are not charged; but a claim that
-/// starts nothing at all is charged as one start, or a type whose due tasks are all too late to run
-/// would be next for ever.
+/// Slots for a claim. Unused ones are returned and not charged. But a claim that starts nothing at
+/// all is charged as one start: otherwise a type whose due tasks are all too late to run would be
+/// next for ever.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     slots: TypeSlots,
@@ -56,7 +56,7 @@ impl Pool {
         self.queue().resize(size);
     }
 
-    /// Panics unless the counts fit together, and `held` slots are taken. Returns how many are
+    /// Panics unless the counts are consistent and `held` slots are taken. Returns the number
     /// given.
     #[cfg(test)]
     pub(super) fn check(&self, held: usize) -> usize {
@@ -73,17 +73,17 @@ impl Pool {
 }
 
 impl TypeSlots {
-    /// What is above the new number goes as its attempts end.
+    /// Changes the number of slots. Slots above the new number are removed as their attempts end.
     pub(crate) fn resize(&self, size: usize) {
         self.pool.queue().resize_type(self.of, size);
     }
 
-    /// The most slots of the type.
+    /// The type's maximum number of slots.
     pub(crate) fn size(&self) -> usize {
         self.pool.queue().size_of(self.of)
     }
 
-    /// A place in the line for another handler.
+    /// A place in the queue for another handler.
     pub(crate) fn place(&self) -> Place {
         Place {
             handler: self.pool.queue().next_handler(),
@@ -95,8 +95,8 @@ impl TypeSlots {
 }
 
 impl Place {
-    /// Asks for up to `most` slots at a time, until it is [`withdraw`](Self::withdraw)n.
-    /// `is_certain`: the last claim has left due tasks.
+    /// Asks for up to `most` slots at a time, until [`withdraw`](Self::withdraw). `is_certain`
+    /// means that the last claim has left due tasks.
     pub(crate) fn ask(&mut self, most: usize, is_certain: bool) {
         self.is_asking = true;
         let demand = Demand {
@@ -108,7 +108,7 @@ impl Place {
         queue.ask(self.handler, demand, &self.wake);
     }
 
-    /// Takes the slots that there are by now, if any.
+    /// Takes the slots available now, if any.
     pub(crate) fn take(&mut self) -> Option<Reserved> {
         let count = self.slots.pool.queue().take(self.handler);
         (count > 0).then(|| Reserved {
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// Asks for nothing more, and gives back what was not taken.
+    /// Stops asking, and gives back the slots that were not taken.
     pub(crate) fn withdraw(&mut self) {
         if std::mem::take(&mut self.is_asking) {
             self.slots.pool.queue().withdraw(self.handler);

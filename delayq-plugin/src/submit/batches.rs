@@ -1,4 +1,4 @@
-//! Batches: sent, asked for, cancelled.
+//! Batches: send, look up, cancel.
 
 use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_core::store::{CancelOutcome, SubmitOutcome};
@@ -12,12 +12,12 @@ use crate::batch::{BATCH_TYPE, Batch, BatchProgress, BatchReceipt, BatchState, N
 use crate::bulk::BulkReport;
 use crate::receipt::Receipt;
 
-/// Members that are sent in one call to the store.
+/// Number of members sent in one call to the store.
 const SLICE: usize = 1_000;
-/// Members beyond its place that a question after a batch looks at.
+/// Maximum number of members that one look-up of a batch reads beyond the watcher's position.
 const MOST_ASKED: usize = 1_000;
 
-/// Operations on batches, which the functions below do.
+/// Methods for batches, implemented by the functions below.
 macro_rules! of_a_batch {
     ($($(#[$doc:meta])* $name:ident[$arg:ident: $ty:ty] -> $out:ty: $operation:ident;)*) => {
         impl TaskSubmitService {$(
@@ -30,40 +30,41 @@ macro_rules! of_a_batch {
 }
 
 of_a_batch! {
-    /// Sends the members of a batch and then what watches them. Once this returns `Ok`, the job of
-    /// [`then`](Batch::then) is sent when all of them have ended, and not before; any running
-    /// plugin of the namespace sees to it. It is sent at most a tenth of the batch's age after the
-    /// end of the last member, but for at least 1 s and at most 10 s. Where a member that was due
-    /// later is cancelled or run before its time, it may take a tenth of the time that was left,
-    /// but for at least a minute and at most an hour.
+    /// Sends the members of a batch and then its watcher. Once this returns `Ok`, the job of
+    /// [`then`](Batch::then) will be sent when all members have ended, and not before, by any
+    /// running plugin of the namespace. It is sent within a tenth of the batch's age after the end
+    /// of the last member; this delay is limited to between 1 s and 10 s. If a member that was due
+    /// later is cancelled or runs early, the delay can be a tenth of the time that was left,
+    /// between a minute and an hour.
     ///
     /// Repeat the whole call after an error or a crash, with a clone or an equal batch, within the
-    /// retention and while the ends of its tasks are remembered (`remembered` of the builder,
-    /// 50,000 of a type by default): nothing runs twice.
+    /// retention and while its ended tasks are remembered (`remembered` of the builder, 50,000 of a
+    /// type by default): nothing runs twice.
     ///
     /// # Errors
-    /// As [`send`](Self::send), for the first member that is refused: others are sent and run, and
-    /// without a repeat of the call nothing follows them. `Conflict` with a task of type
+    /// As [`send`](Self::send), for the first member that is refused: the others are sent and run,
+    /// but unless the call is repeated, no completion is sent. `Conflict` with a task of type
     /// `delayq.batch`: another batch of this name waits; nothing was sent, unless both were sent at
-    /// the same moment. `InvalidInput`, `InvalidName` and `LimitExceeded` for a batch that cannot
-    /// be: up to 100,000 members without [`throttle`](DelayQueueJob::throttle), whose own ids have
-    /// to fit into a message, and a completion with room for one more header.
+    /// the same moment. `InvalidInput`, `InvalidName` and `LimitExceeded` for an invalid batch. A
+    /// batch has up to 100,000 members, none with a [`throttle`](DelayQueueJob::throttle); the
+    /// members' own ids have to fit into one message, and the completion needs room for one more
+    /// header.
     send_batch[batch: Batch] -> BatchReceipt: send;
 
-    /// A batch that waits, or was over within the retention; `None` for any other. It looks at up
-    /// to 1,000 members, one call to the store each.
+    /// A batch that is waiting or ended within the retention; `None` for any other. The call looks
+    /// at up to 1,000 members, with one call to the store for each.
     ///
     /// # Errors
     /// As for every call.
     batch[name: &str] -> Option<BatchProgress>: progress;
 
     /// Cancels the members of a batch that have not ended; its completion is not sent. Running ones
-    /// are asked to stop, and counted apart. `None` when no batch of this name waits. If this
-    /// process dies meanwhile, the rest is cancelled about 10 s later. A cancel at the moment at
-    /// which the batch ends may find that its completion is sent.
+    /// are asked to stop, and counted apart. `None` if no batch of this name waits. If this process
+    /// dies meanwhile, the rest is cancelled about 10 s later. If the batch ends at the same
+    /// moment, its completion may still be sent.
     ///
     /// # Errors
-    /// As for every call; some may have been cancelled then. The call can be repeated.
+    /// As for every call; some members may have been cancelled by then. The call can be repeated.
     cancel_batch[name: &str] -> Option<BulkReport>: cancel;
 }
 
@@ -138,8 +139,8 @@ async fn cancel(tasks: &TaskSubmitService, name: &str) -> Result<Option<BulkRepo
     let Some(watch) = watch_of(&watcher)? else {
         return Ok(None);
     };
-    // In the store before the first cancel, so that no look takes the cancelled members for the
-    // end of the batch.
+    // Stored before the first cancel, so that no look mistakes the cancelled members for the end of
+    // the batch.
     let watch = watch.cancelled();
     let mark = watch.job()?.after(seconds(10)).replace();
     with_largest_messages(tasks)
@@ -148,7 +149,8 @@ async fn cancel(tasks: &TaskSubmitService, name: &str) -> Result<Option<BulkRepo
     cancel_members(tasks, watch).await.map(Some)
 }
 
-/// The same service for watchers, whose senders may allow larger messages than this process.
+/// A service for watchers with the largest message limit, as their senders may allow larger
+/// messages than this process.
 pub(crate) fn with_largest_messages(tasks: &TaskSubmitService) -> TaskSubmitService {
     let limits = Limits {
         max_message_bytes: MAX_MESSAGE_BYTES,
@@ -157,7 +159,7 @@ pub(crate) fn with_largest_messages(tasks: &TaskSubmitService) -> TaskSubmitServ
     tasks.clone().with_limits(limits)
 }
 
-/// Cancels the members from its place on.
+/// Cancels the members from the watcher's position on.
 pub(crate) async fn cancel_members(
     tasks: &TaskSubmitService,
     mut watch: Watch,
@@ -181,8 +183,8 @@ pub(crate) async fn cancel_members(
     Ok(report)
 }
 
-/// Refuses a member whose id is decided by the time of its send: the watcher would look for another
-/// one, and take it for a member that has ended.
+/// Refuses a member whose id depends on the time of its send: the watcher would look for a
+/// different id, and take the member for one that has ended.
 fn check_member(job: &DelayQueueJob, task: &NewTask) -> Result<()> {
     let reason = "a member has .throttle(..), so its id depends on when it is sent: leave that out, \
                   or send it apart from the batch";
@@ -192,7 +194,7 @@ fn check_member(job: &DelayQueueJob, task: &NewTask) -> Result<()> {
         .ok_or_else(|| Error::invalid("batch", reason))
 }
 
-/// Refuses a completion that has no room for the header with the counts.
+/// Refuses a completion without room for the header with the counts.
 fn check_completion(tasks: &TaskSubmitService, watch: &Watch) -> Result<()> {
     let completion = watch.widest_completion_job()?;
     match completion.into_task(&tasks.limits, tasks.clock.now()) {
@@ -206,7 +208,7 @@ fn check_completion(tasks: &TaskSubmitService, watch: &Watch) -> Result<()> {
     }
 }
 
-/// Refuses a batch that is too large for one message, before anything of it is sent.
+/// Refuses a batch that is too large for one message, before any of it is sent.
 fn check_watcher(tasks: &TaskSubmitService, watcher: &DelayQueueJob) -> Result<()> {
     let checked = watcher.clone().into_task(&tasks.limits, tasks.clock.now());
     match checked {
@@ -220,7 +222,7 @@ fn check_watcher(tasks: &TaskSubmitService, watcher: &DelayQueueJob) -> Result<(
     }
 }
 
-/// Refuses a batch while another one of its name waits, or it is being cancelled.
+/// Refuses a batch while another one with its name waits, or while it is being cancelled itself.
 async fn refuse_other(tasks: &TaskSubmitService, name: &TaskId, watch: &Watch) -> Result<()> {
     let Some(found) = tasks.find(BATCH_TYPE, name.as_str()).await? else {
         return Ok(());
@@ -236,7 +238,7 @@ async fn refuse_other(tasks: &TaskSubmitService, name: &TaskId, watch: &Watch) -
     }
 }
 
-/// Sends what is not refused, and fails with the first refusal.
+/// Sends all members, and fails with the first refusal.
 async fn send_members(
     tasks: &TaskSubmitService,
     mut jobs: Vec<DelayQueueJob>,
@@ -252,7 +254,7 @@ async fn send_members(
     Ok(receipts)
 }
 
-/// What a watcher says; `None` once it has ended.
+/// The message of a watcher; `None` once it has ended.
 fn watch_of(watcher: &TaskInfo) -> Result<Option<Watch>> {
     let Some(message) = &watcher.message else {
         return Ok(None);

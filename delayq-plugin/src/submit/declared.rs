@@ -1,4 +1,4 @@
-//! What a plugin declares to its submit service.
+//! A plugin's declarations for its submit service.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -6,22 +6,22 @@ use delayq_core::{TaskType, Timestamp};
 
 use crate::recurring::Recurring;
 
-/// Recurring tasks, each with the time from which it is declared.
+/// Recurring tasks, each with the time of its declaration.
 type Declarations = Arc<[(Recurring, Timestamp)]>;
 
-/// The recurring tasks of the plugin whose service it is; nothing for a service without one. Clones
-/// share it: components have the service before it is known.
+/// The recurring tasks of the service's plugin; empty for a service without one. Clones share them,
+/// as components get the service before they are declared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared(Arc<RwLock<Declarations>>);
 
 impl Declared {
-    /// Takes what a plugin declares that starts at `since`; once.
+    /// Sets the declarations of a plugin that starts at `since`; called once.
     pub(crate) fn set(&self, recurring: &[Recurring], since: Timestamp) {
         let since_now = recurring.iter().map(|one| (one.clone(), since));
         self.change(|_| since_now.collect());
     }
 
-    /// Declares one more at `since`, in the place of that of its type and name.
+    /// Declares one more at `since`, replacing the one with its type and name.
     pub(crate) fn add(&self, recurring: &Recurring, since: Timestamp) {
         self.change(|declared| {
             let others = declared
@@ -34,7 +34,7 @@ impl Declared {
         });
     }
 
-    /// Declares one no more.
+    /// Removes a declaration.
     pub(crate) fn remove(&self, task_type: &TaskType, name: &str) {
         self.change(|declared| {
             let others = declared
@@ -44,7 +44,7 @@ impl Declared {
         });
     }
 
-    /// The recurring tasks, as they are declared now.
+    /// The recurring tasks declared now.
     pub(crate) fn recurring(&self) -> Declarations {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! What the store does to a type, and what it is asked.
+//! The service's methods on types: operations and reads of the store.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use delayq_core::{Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 use super::TaskSubmitService;
 use crate::bulk::{self, TaskFilter};
 
-/// Operations on a type, which the store does; the name of the type is validated first.
+/// Operations on a type by the store. The name of the type is validated first.
 macro_rules! of_a_type {
     ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
         impl TaskSubmitService {$(
@@ -21,7 +21,7 @@ macro_rules! of_a_type {
     };
 }
 
-/// Reads of the store; the names of the task are validated first.
+/// Reads of the store. The names in the call are validated first.
 macro_rules! reads {
     ($($(#[$doc:meta])* $name:ident[$($arg:ident: $id:ty),*] -> $out:ty;)*) => {
         impl TaskSubmitService {$(
@@ -33,7 +33,7 @@ macro_rules! reads {
     };
 }
 
-/// Operations on the listed types that a pattern matches, which the functions of `bulk` do.
+/// Operations on the listed types that a pattern matches, implemented in `bulk`.
 macro_rules! of_types {
     ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
         impl TaskSubmitService {$(
@@ -46,24 +46,23 @@ macro_rules! of_types {
 }
 
 of_types! {
-    /// How many tasks of a type match, or of the listed types that a pattern such as `remind.*`
-    /// matches. Reads all tasks of these types that are in the filter's state, in
-    /// pages: beside tasks that come and go the number is not exact.
+    /// The number of tasks that match, of one type or of the listed types that a pattern such as
+    /// `remind.*` matches. Reads all tasks of these types in the filter's state, page by page:
+    /// while tasks come and go, the number is not exact.
     ///
     /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
+    /// `InvalidInput` for a contradictory filter, and as for every call.
     count[filter: &TaskFilter] -> u64;
 
-    /// Starts nothing of these types until `until`, or until [`resume`](Self::resume) when `None`.
-    /// Returns which types that is. A type that appears later is not paused.
+    /// Pauses these types until `until`, or until [`resume`](Self::resume) if `None`: none of their
+    /// tasks start. Returns the types. A type that appears later is not paused.
     ///
     /// # Errors
-    /// `InvalidInput` for a time that has passed by the store's clock, of which nothing is paused;
-    /// and as for every call. Types before the one that failed are paused; the call can be
-    /// repeated.
+    /// `InvalidInput` for a time that has passed by the store's clock (nothing is paused then); and
+    /// as for every call. Types before the one that failed are paused; the call can be repeated.
     pause[until: Option<Timestamp>] -> Vec<TaskType>;
 
-    /// Ends the pauses of these types. Returns which types that is.
+    /// Ends the pauses of these types. Returns the types.
     ///
     /// # Errors
     /// As for [`pause`](Self::pause).
@@ -71,7 +70,7 @@ of_types! {
 }
 
 reads! {
-    /// What is known of a task; `None` when there is none, or it ended longer ago than the
+    /// A task's record; `None` if there is no such task, or if it ended longer ago than the
     /// retention.
     ///
     /// # Errors
@@ -84,7 +83,7 @@ reads! {
     /// As for every call.
     types[] -> Vec<TaskType>;
 
-    /// The plugins that work on this store and namespace now, in the order of their starts.
+    /// The plugins running on this store and namespace, in the order of their starts.
     ///
     /// # Errors
     /// As for every call.
@@ -92,8 +91,8 @@ reads! {
 }
 
 of_a_type! {
-    /// A page of the tasks of a type in `state`; pass the page's `next` for the next. Ended ones
-    /// come the latest first.
+    /// A page of the tasks of a type in `state`; pass a page's `next` to get the following page.
+    /// Ended tasks are listed latest first.
     ///
     /// # Errors
     /// As for every call.
@@ -105,44 +104,46 @@ of_a_type! {
     /// As for every call.
     stats[] -> TypeStats;
 
-    /// Changes settings of a type in the store, for everybody at once; what is not named stays.
+    /// Changes settings of a type in the store, for all processes at once; settings that are not
+    /// named keep their values.
     ///
     /// # Errors
     /// As for every call.
     configure_type[settings: &TypeSettings] -> ();
 
-    /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.
+    /// The number of tasks due in each of `steps` equal parts of `from..to`: the forecast.
     ///
     /// # Errors
     /// `InvalidInput` for an empty range or a bad number of steps, and as for every call.
     due_histogram[from: Timestamp, to: Timestamp, steps: usize] -> Vec<u64>;
 
-    /// Schedules dead tasks again, their attempts counted anew: the first now, each next one
-    /// `interval` later (zero: all now). Returns which.
+    /// Schedules dead tasks again with their attempts reset: the first now, each further one
+    /// `interval` later (zero: all now). Returns their ids.
     ///
     /// # Errors
     /// As for every call.
     requeue_dead[filter: &DeadFilter, interval: Duration] -> Vec<TaskId>;
 
-    /// Removes dead tasks for good. Returns which.
+    /// Removes dead tasks for good. Returns their ids.
     ///
     /// # Errors
     /// As for every call.
     discard_dead[filter: &DeadFilter] -> Vec<TaskId>;
 
-    /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns how many.
+    /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns the
+    /// number.
     ///
     /// # Errors
     /// `InvalidInput` for running tasks, and as for every call.
     purge[state: TaskState] -> u64;
 
     /// Removes a type that has no tasks from the list of types, with its settings, its pause and
-    /// what is remembered of ended tasks. A task sent at the same time or later is kept and lists
-    /// it again, and so does an instance with a worker of exactly this type.
+    /// its records of ended tasks. A task sent at the same time or later is kept and lists the type
+    /// again, and so does an instance with a worker of exactly this type.
     ///
     /// # Errors
-    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for one that was
-    /// sharded, and as for every call.
+    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for a type that
+    /// was sharded, and as for every call.
     drop_type[] -> ();
 
     /// Checks the stored structure of a type, and mends it with `repair`.

@@ -1,10 +1,10 @@
-//! Recurrence: sees to it that the next occurrence of each recurring task waits in the store.
+//! Recurrence: makes sure that the next occurrence of each recurring task waits in the store.
 //!
-//! No instance leads. Each one sends the next occurrence when it starts one, at its own start and
-//! once a minute; its id is made of the name and the time, so that it is one task. Of two releases
-//! with different schedules the instance that started last is right: it cancels what its schedule
-//! has not and has not been tried yet, and an earlier one sends nothing beside a later one's, but
-//! goes on with its chain.
+//! There is no leader. Each instance sends the next occurrence when it starts one, at its own start
+//! and once a minute; the id consists of the name and the time, so that there is only one task. If
+//! two releases have different schedules, the instance that started last is right. It cancels
+//! untried occurrences that are not in its schedule. An earlier instance sends none of its own, but
+//! continues the chain of the later one.
 
 use delayq_core::store::{CancelOutcome, MAX_BATCH};
 use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Timestamp};
@@ -13,9 +13,9 @@ use tracing::{debug, info, warn};
 use super::TaskSubmitService;
 use crate::recurring::{OCCURRENCE, Occurrence, Recurring, RecurringInfo, Standing};
 
-/// Pages of waiting tasks that are looked through for occurrences: more than 10,000 tasks.
+/// Maximum number of pages of waiting tasks searched for occurrences: more than 10,000 tasks.
 const MAX_PAGES: usize = 80;
-/// Occurrences in a row that may have ended before their time.
+/// Maximum number of successive occurrences skipped because they ended early.
 const MAX_ENDED: usize = 100;
 
 /// A task that is an occurrence.
@@ -24,7 +24,7 @@ struct Found {
     occurrence: Occurrence,
 }
 
-/// Makes sure that the next occurrence of every recurring task waits. Goes on after an error;
+/// Makes sure that the next occurrence of every recurring task waits. Continues after an error;
 /// returns the first one.
 pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
     let mut result = Ok(());
@@ -49,9 +49,8 @@ pub(crate) async fn ensure_one(
     chain.ensure(tasks.clock.now()).await
 }
 
-/// Takes in the start of a task. Returns whether its worker is to run: not when it is an occurrence
-/// of a schedule that has been changed and has not been tried yet, or one that may have run before
-/// under its id.
+/// Called when a task starts. Returns false if its worker must not run: for an untried occurrence
+/// that is no longer in the schedule, and for one that may have run before under its id.
 pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, message: &[u8]) -> bool {
     if cx.header(OCCURRENCE).is_none() {
         return true;
@@ -71,7 +70,7 @@ pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, messa
     let Some(started) = started.next() else {
         return true;
     };
-    // Boxed, as the future of every other task would be as large.
+    // Boxed, or the future of every other task would be as large.
     Box::pin(started.may_start()).await
 }
 
@@ -80,9 +79,9 @@ struct Started<'a> {
     tasks: &'a TaskSubmitService,
     cx: &'a TaskContext,
     message: &'a [u8],
-    /// What this process declares under its name.
+    /// This process's recurring task of that name.
     recurring: &'a Recurring,
-    /// Since when.
+    /// The time of its declaration.
     since: Timestamp,
     occurrence: Occurrence,
 }
@@ -93,13 +92,14 @@ impl Started<'_> {
         let (task_type, id) = (self.cx.task_type(), self.cx.id());
         let newer;
         let (recurring, since) = match occurrence.standing(&self.recurring.schedule, self.since) {
-            // One that has been tried is due its retries, and its requeue by an operator.
+            // An occurrence that was tried already keeps its retries, and its requeue by an
+            // operator.
             Standing::Superseded if !self.cx.is_repeat() => {
                 info!(%task_type, %id, schedule = %self.recurring.schedule,
-                    "not run: the schedule has been changed, and has this occurrence no more");
+                    "not run: the schedule has been changed and no longer has this occurrence");
                 return false;
             }
-            // The chain of the later instance goes on, whoever starts its occurrences.
+            // The chain of the later instance goes on, whichever instance starts its occurrences.
             Standing::Newer => {
                 newer = occurrence
                     .recurring(self.recurring)
@@ -116,9 +116,9 @@ impl Started<'_> {
         let after = tasks.clock.now().max(occurrence.time);
         if let Err(error) = chain.ensure(after).await {
             warn!(%task_type, %id, %error,
-                "the next occurrence is not sent yet: it is tried again within a minute");
+                "cannot send the next occurrence yet; trying again within a minute");
         }
-        // It was sent before its time, arrived after it, and may have run under its id before.
+        // It was sent before its time but arrived after it, and may have run before under its id.
         let is_belated = self.cx.submitted_at() > occurrence.time;
         if is_belated {
             info!(%task_type, %id, "not run: it reached the store after its time");
@@ -127,7 +127,7 @@ impl Started<'_> {
     }
 }
 
-/// The occurrence of `recurring` that a task is.
+/// The occurrence of `recurring` that a task is, if it is one.
 fn occurrence(recurring: &Recurring, cx: &TaskContext) -> Option<Occurrence> {
     if recurring.task_type != *cx.task_type() {
         return None;
@@ -144,8 +144,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Makes sure that an occurrence after `after` waits, unless an earlier one does that will see
-    /// to it. One that was cancelled, or run before its time, is not made again.
+    /// Makes sure that an occurrence after `after` waits, unless an earlier one is waiting and will
+    /// do this. An occurrence that was cancelled or ran early is not sent again.
     async fn ensure(&self, after: Timestamp) -> Result<()> {
         let (recurring, mut time) = (self.recurring, after);
         for _ in 0..MAX_ENDED {
@@ -164,8 +164,8 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Sends the occurrence at `time` unless another one makes it superfluous, and cancels those of
-    /// schedules that are no more.
+    /// Sends the occurrence at `time` unless another one makes it superfluous. Cancels those that
+    /// are no longer in any schedule.
     async fn send(&self, time: Timestamp) -> Result<()> {
         let (tasks, schedule) = (self.tasks, &self.recurring.schedule);
         let task_type = self.recurring.task_type.as_str();
@@ -174,7 +174,8 @@ impl Chain<'_> {
             let id = &one.info.id;
             match one.occurrence.standing(schedule, self.since) {
                 Standing::Own if one.occurrence.time > time => is_needed = false,
-                // It sends the next one when it starts. One that has started has done so.
+                // This occurrence sends the next one when it starts; one that has started already
+                // did.
                 Standing::Own if !one.has_started() && one.info.at <= time => is_needed = false,
                 Standing::Newer => {
                     debug!(task_type, %id, "an instance that started later has another schedule");
@@ -183,7 +184,7 @@ impl Chain<'_> {
                 Standing::Superseded if !one.has_started() => {
                     let outcome = tasks.cancel(task_type, id.as_str()).await?;
                     info!(task_type, %id, ?outcome, %schedule,
-                        "the schedule has been changed, and has this occurrence no more");
+                        "the schedule has been changed and no longer has this occurrence");
                 }
                 Standing::Own | Standing::Shared | Standing::Superseded => {}
             }
@@ -195,8 +196,8 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Whether an occurrence of an instance that started later has just started: whoever runs it
-    /// sends the next one of its chain.
+    /// True if an occurrence of a later instance has just started: the instance that runs it sends
+    /// the next one of its chain.
     async fn is_newer_running(&self) -> Result<bool> {
         let (task_type, name) = (self.recurring.task_type.as_str(), &self.recurring.name);
         let running = occurrences(self.tasks, task_type, name, TaskState::Running).await?;
@@ -214,7 +215,7 @@ impl Found {
     }
 }
 
-/// The waiting occurrences of the recurring task `name`, of any schedule, by their due times.
+/// The waiting occurrences of the recurring task `name`, of any schedule, by due time.
 async fn waiting(tasks: &TaskSubmitService, task_type: &str, name: &str) -> Result<Vec<Found>> {
     occurrences(tasks, task_type, name, TaskState::Scheduled).await
 }
@@ -262,7 +263,7 @@ pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>
     Ok(infos)
 }
 
-/// Cancels the waiting occurrences of a recurring task. Returns how many there were.
+/// Cancels the waiting occurrences of a recurring task. Returns their number.
 pub(super) async fn remove(
     tasks: &TaskSubmitService,
     task_type: &str,

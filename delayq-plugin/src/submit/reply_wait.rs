@@ -1,4 +1,4 @@
-//! Wait for the end of a task, and for what its worker answered.
+//! Waiting for the end of a task and for its worker's reply.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use serde::de::DeserializeOwned;
 use super::TaskSubmitService;
 use crate::events::EndAlarm;
 
-/// The first pause between two questions, and the longest: each is twice the one before.
+/// The first and the longest pause between two polls; each pause is twice the one before.
 const FIRST_PAUSE: Duration = millis(5);
 const LONGEST_PAUSE: Duration = millis(250);
 
-/// What came of waiting for a task.
+/// The result of waiting for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskReply {
     /// The task's type.
     pub task_type: TaskType,
-    /// The task's id: to wait again after a time-out.
+    /// The task's id, for waiting again after a time-out.
     pub id: TaskId,
-    /// How it ended, if it has.
+    /// How the task ended, if it has.
     pub outcome: ReplyOutcome,
 }
 
-/// How a task ended for the one who waits for it.
+/// The end of a task, as its waiter sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyOutcome {
-    /// It is done, and its worker replied.
+    /// The task is done, and its worker replied.
     Replied(KeptReply),
-    /// It is done. Its worker gave no reply, or its retention is over.
+    /// The task is done. Its worker gave no reply, or the reply's retention is over.
     Done,
-    /// It is dead: it waits for an operator.
+    /// The task is dead: it waits for an operator.
     Dead {
-        /// Why.
+        /// The reason.
         error: String,
     },
-    /// Somebody cancelled it.
+    /// The task was cancelled.
     Cancelled,
-    /// It was too late to be worth running.
+    /// The task was too late to be worth running.
     Expired,
-    /// It has not ended in time, and goes on.
+    /// The task has not ended in time, and goes on.
     TimedOut,
     /// No such task is known: there never was one, it was discarded, or it ended longer ago than
     /// the retention.
@@ -50,7 +50,7 @@ pub enum ReplyOutcome {
 }
 
 impl TaskReply {
-    /// That the task has not ended yet.
+    /// The answer for a task that has not ended yet.
     #[must_use]
     pub fn pending(task_type: TaskType, id: TaskId) -> Self {
         Self {
@@ -69,11 +69,11 @@ impl TaskReply {
         }
     }
 
-    /// The reply read as JSON.
+    /// Parses the reply as JSON.
     ///
     /// # Errors
-    /// `InvalidInput` without a reply, which says how the task ended, and for one that is not the
-    /// JSON of an `R`.
+    /// `InvalidInput` if there is no reply (the error says how the task ended), and for a reply
+    /// that is not the JSON of an `R`.
     pub fn json<R: DeserializeOwned>(&self) -> Result<R> {
         let refused = |reason: String| Error::invalid("reply", reason);
         let (task_type, id) = (&self.task_type, &self.id);
@@ -85,7 +85,7 @@ impl TaskReply {
     }
 }
 
-/// One that waits for the end of a task.
+/// A wait for the end of a task.
 #[derive(Debug)]
 pub(super) struct ReplyWait<'a> {
     service: &'a TaskSubmitService,
@@ -95,7 +95,7 @@ pub(super) struct ReplyWait<'a> {
 }
 
 impl<'a> ReplyWait<'a> {
-    /// From now on an end in this process is heard of.
+    /// From now on an end in this process is noticed at once.
     pub(super) fn new(service: &'a TaskSubmitService, task_type: TaskType, id: TaskId) -> Self {
         Self {
             alarm: service.telemetry.hub.alarm(&task_type, &id),
@@ -105,7 +105,7 @@ impl<'a> ReplyWait<'a> {
         }
     }
 
-    /// The end, or that of the time: `until` by the clock's elapsed time.
+    /// Waits for the end of the task, until `until` by the clock's elapsed time.
     pub(super) async fn end(self, until: Duration) -> Result<TaskReply> {
         let clock = &self.service.clock;
         let mut pause = FIRST_PAUSE;
@@ -132,7 +132,7 @@ impl<'a> ReplyWait<'a> {
         })
     }
 
-    /// The end of the task; `None` before.
+    /// The end of the task; `None` before it has ended.
     async fn ask(&self) -> Result<Option<ReplyOutcome>> {
         let store = self.service.store();
         let found = store.find(&self.task_type, &self.id).await?;
@@ -148,14 +148,15 @@ impl<'a> ReplyWait<'a> {
         })
     }
 
-    /// The reply of a task that is done, or is not known any more.
+    /// The reply of a task that is done, or is no longer known.
     async fn reply_of(&self, done: Option<&TaskInfo>) -> Result<ReplyOutcome> {
         let kept = match self.service.store().reply(&self.task_type, &self.id).await {
-            // A store without replies keeps none.
+            // A store that does not support replies keeps none.
             Err(Error::Unsupported(_)) => None,
             kept => kept?,
         };
-        // Another fence: the reply of an attempt that did not end the task, or of an earlier task.
+        // Drops a reply with another fence: it is from an attempt that did not end the task, or
+        // from an earlier task.
         let settled = done.and_then(|task| task.settled_fence);
         let own = kept.filter(|reply| settled.is_none_or(|fence| fence == reply.fence));
         Ok(match (own, done) {

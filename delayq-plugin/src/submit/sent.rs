@@ -9,7 +9,7 @@ use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::events::TaskEventKind;
 use crate::receipt::Receipt;
 
-/// A task that was given to the store.
+/// A task that was passed to the store.
 pub(super) struct PendingSubmit {
     task_type: TaskType,
     id: TaskId,
@@ -25,7 +25,7 @@ impl PendingSubmit {
         }
     }
 
-    /// Reports the store's answer by counts, events and the log. A conflict is an error.
+    /// Reports the store's answer in counts, events and the log. A conflict is an error.
     pub(super) fn answered(
         self,
         service: &TaskSubmitService,
@@ -65,9 +65,8 @@ impl PendingSubmit {
         })
     }
 
-    /// A relative delay shows the store's clock: the due time less the delay. A task that takes the
-    /// place of another one may be due earlier, see
-    /// [`debounce`](delayq_core::DelayQueueJob::debounce).
+    /// A relative delay reveals the store's clock: the due time minus the delay. A task that
+    /// replaces another may be due earlier, see [`debounce`](delayq_core::DelayQueueJob::debounce).
     fn clock_skew(
         &self,
         service: &TaskSubmitService,

@@ -9,20 +9,21 @@ use delayq_core::{Components, Result, TaskWorker, WorkerOptions, WorkerRegistrat
 use crate::error::StartError;
 use crate::schedule::Schedule;
 
-/// A worker, built, as the plugin is about to run it: see
+/// A worker that was built, before the plugin runs it: see
 /// [`map_workers`](crate::DelayQueuePluginBuilder::map_workers).
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct BuiltWorker {
     /// The type or pattern that it serves.
     pub task_type: String,
-    /// Its stable name, which tells the workers of one type apart.
+    /// Its stable name, which distinguishes the workers of one type.
     pub name: String,
     /// Its options.
     pub options: WorkerOptions,
-    /// When its type recurs, with the message `null`; `None`: it does not.
+    /// The schedule of its type, whose occurrences have the message `null`; `None` if it does not
+    /// recur.
     pub schedule: Option<Schedule>,
-    /// That of the messages which come of the schedule.
+    /// The version of the schedule's messages.
     pub(crate) version: u32,
     /// The worker itself.
     pub worker: Arc<dyn TaskWorker>,
@@ -45,7 +46,7 @@ impl BuiltWorker {
         }
     }
 
-    /// Builds what the linker collected.
+    /// Builds the workers collected by the linker.
     pub(crate) fn registered(components: &Components) -> Result<Vec<Self>, StartError> {
         let mut built = Vec::new();
         for entry in registered_workers() {

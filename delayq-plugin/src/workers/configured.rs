@@ -1,4 +1,4 @@
-//! Options of workers, as the configuration changes them.
+//! Options of workers, as changed by the configuration.
 
 use delayq_core::{TaskType, TypePattern};
 
@@ -7,8 +7,7 @@ use super::options::{broken_rule, check_shards, shards_of};
 use super::worker::overlap;
 use crate::config::{Config, ConfigError};
 
-/// Refuses a table that no worker serves (of those in `registered`), and options that cannot be
-/// together.
+/// Refuses a table that no worker in `registered` serves, and options that contradict each other.
 pub(super) fn check_config(
     workers: &[Worker],
     registered: &[TypePattern],
@@ -37,7 +36,7 @@ pub(super) fn check_config(
     Ok(())
 }
 
-/// Puts the table of `task_type` over the options of its workers.
+/// Applies the table of `task_type` over the options of its workers.
 pub(super) fn configure(config: &Config, task_type: &TaskType, workers: &mut [Worker]) {
     let pattern = covering(config, &TypePattern::Exact(task_type.clone()));
     if let Some(options) = pattern.and_then(|pattern| config.options(pattern)) {

@@ -1,4 +1,4 @@
-//! Workers of this process: which of them serve which task type.
+//! Workers of this process, and the task types that they serve.
 
 mod built;
 mod configured;

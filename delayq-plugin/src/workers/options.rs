@@ -1,4 +1,4 @@
-//! Rules that the options of a worker keep, beyond their types.
+//! Rules for the options of a worker, beyond their types.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOpti
     }
 }
 
-/// The rule that `options` break, if any.
+/// The rule that `options` violate, if any.
 pub(crate) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     if options.lock < seconds(1) {
         return Some("lock must be at least 1 s: shorter ones expire under an ordinary hiccup");
@@ -68,7 +68,7 @@ pub(crate) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     options.fleet.problem()
 }
 
-/// Refuses a fleet limit on a type that has, or is to get, several shards.
+/// Refuses a fleet limit on a type that has or will get several shards.
 pub(crate) fn check_shards(
     task_type: &str,
     options: &WorkerOptions,
@@ -83,7 +83,7 @@ pub(crate) fn check_shards(
     })
 }
 
-/// The shards that `options` ask for.
+/// The number of shards that `options` ask for.
 pub(crate) fn shards_of(options: &WorkerOptions) -> usize {
     usize::try_from(options.shards.unwrap_or(1)).unwrap_or(usize::MAX)
 }

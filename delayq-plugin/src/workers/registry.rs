@@ -17,22 +17,22 @@ use crate::watcher::{self, Watcher};
 #[derive(Debug, Default)]
 pub(crate) struct WorkerRegistry {
     workers: Vec<Worker>,
-    /// Those that came while the plugin runs: one a pattern.
+    /// Workers added while the plugin runs: one for each pattern.
     later: RwLock<Vec<Worker>>,
-    /// The patterns of all workers, also of those that `only` left out.
+    /// The patterns of all workers, including those left out by `only`.
     registered: Vec<TypePattern>,
-    /// What is served; empty: everything that there are workers for.
+    /// The patterns to serve; if empty, everything that has a worker.
     only: Vec<TypePattern>,
     recurring: Vec<Recurring>,
-    /// Delayq's own worker.
+    /// The framework's own worker.
     watcher: Option<Worker>,
-    /// The tables of types, over the workers' own options.
+    /// The tables of types, applied over the workers' own options.
     config: RwLock<Arc<Config>>,
 }
 
 impl WorkerRegistry {
-    /// Adds the worker that watches batches, whatever [`keep_only`](Self::keep_only) says. It is
-    /// served once there is a batch: an application without any has no handler for it.
+    /// Adds the worker that watches batches, regardless of [`keep_only`](Self::keep_only). It is
+    /// served once there is a batch: an application without batches has no handler for it.
     pub(crate) fn watch_batches(&mut self, watcher: Watcher) -> Result<(), StartError> {
         let (pattern, options) = (TypePattern::new(BATCH_TYPE)?, watcher::OPTIONS);
         if let Some(other) = self.workers.iter().find(|other| other.pattern == pattern) {
@@ -69,7 +69,7 @@ impl WorkerRegistry {
         }
         check_shards(&task_type, &options, shards_of(&options))?;
         let pattern = TypePattern::new(&task_type)?;
-        // Successes are stored by name: two workers of one name and type would count as one.
+        // Successes are stored by name: two workers with the same name and type would count as one.
         let is_same = |other: &Worker| other.overlaps(&pattern) && *other.name == *name;
         if self.workers.iter().any(is_same) {
             return Err(StartError::DuplicateWorker { task_type, name });
@@ -93,7 +93,7 @@ impl WorkerRegistry {
         Ok(())
     }
 
-    /// Adds a worker while the plugin runs, in the place of the one that came for its pattern.
+    /// Adds a worker while the plugin runs, replacing the one that was added for its pattern.
     pub(crate) fn add_later(&self, built: BuiltWorker) -> Result<TypePattern, StartError> {
         let BuiltWorker {
             task_type,
@@ -131,7 +131,8 @@ impl WorkerRegistry {
         Ok(pattern)
     }
 
-    /// Removes the worker that came for `pattern` while the plugin runs; whether there was one.
+    /// Removes the worker that was added for `pattern` while the plugin runs. Returns true if there
+    /// was one.
     pub(crate) fn remove_later(&self, pattern: &TypePattern) -> bool {
         let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
         let before = later.len();
@@ -143,7 +144,8 @@ impl WorkerRegistry {
         self.later.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves only types that one of these patterns matches. Fails for one that no worker serves.
+    /// Serves only types that one of these patterns matches. Fails for a pattern that no worker
+    /// serves.
     pub(crate) fn keep_only(&mut self, patterns: &[String]) -> Result<(), StartError> {
         let mut missing = Vec::new();
         for pattern in patterns {
@@ -200,7 +202,7 @@ impl WorkerRegistry {
         Ok(())
     }
 
-    /// Refuses a recurring task that nobody here would run.
+    /// Refuses a recurring task that no worker here would run.
     pub(crate) fn check_recurring(&self) -> Result<(), StartError> {
         let types = self.recurring.iter().map(|one| &one.task_type);
         match types.into_iter().find(|one| self.of_type(one).is_none()) {
@@ -212,7 +214,8 @@ impl WorkerRegistry {
         }
     }
 
-    /// Refuses a pool that is not declared or has no worker, and a weight that nobody has.
+    /// Refuses a pool that is not declared or has no worker, and a weight that applies to no
+    /// worker.
     pub(crate) fn check_pools(&self, slots: &Slots) -> Result<(), StartError> {
         let declared = slots.pools();
         let refused = |pool: &str, reason| {
@@ -253,7 +256,7 @@ impl WorkerRegistry {
         Ok(())
     }
 
-    /// Whether a worker here serves, or may come to serve, a type that `pattern` matches.
+    /// True if a worker here serves, or may later serve, a type that `pattern` matches.
     pub(crate) fn may_serve(&self, pattern: &TypePattern) -> bool {
         let later = self.later();
         let mut workers = self.workers.iter().chain(later.iter());
@@ -270,7 +273,7 @@ impl WorkerRegistry {
         workers.any(|worker| worker.exact_type().is_none())
     }
 
-    /// The types that are served by name, each once.
+    /// The types served by name, each once.
     pub(crate) fn exact_types(&self) -> Vec<TaskType> {
         let later = self.later();
         let workers = self.workers.iter().chain(later.iter());
@@ -280,29 +283,29 @@ impl WorkerRegistry {
         types
     }
 
-    /// Puts the tables of `config`, which is checked, over the workers' own options for every
+    /// Applies the tables of `config`, which was checked, over the workers' own options for every
     /// [`of_type`](Self::of_type) from now on.
     pub(crate) fn configure(&self, config: Arc<Config>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Refuses a table that no worker serves, and options that cannot be together.
+    /// Refuses a table that no worker serves, and options that contradict each other.
     pub(crate) fn check_config(&self, config: &Config) -> Result<(), ConfigError> {
         configured::check_config(&self.workers, &self.registered, config)
     }
 
     /// The workers of `task_type`, with the options of its table in the configuration: its own
-    /// ones, else those of the longest pattern that matches it. `None` when there are none.
+    /// workers, or else those of the longest pattern that matches. `None` if there are none.
     pub(crate) fn of_type(&self, task_type: &TaskType) -> Option<TypeWorkers> {
         let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
         self.of_type_by(&config, task_type)
     }
 
-    /// The same, with the tables of `config`.
+    /// The same with the tables of `config`.
     pub(crate) fn of_type_by(&self, config: &Config, task_type: &TaskType) -> Option<TypeWorkers> {
         let watcher = self.watcher.as_ref();
         if let Some(watcher) = watcher.filter(|one| one.pattern.matches(task_type)) {
-            // Delayq's own: a table of `*` is meant for the application's workers.
+            // The framework's own worker: a table for `*` is meant for the application's workers.
             return Some(TypeWorkers::new(vec![watcher.clone()]));
         }
         let mut workers = self.closest(task_type)?;

@@ -23,7 +23,8 @@ impl TypeWorkers {
         self.0.get(index)
     }
 
-    /// The same workers, each with what `of` makes of its options and those of its like in `other`.
+    /// The same workers. `of` computes the new options of each from its own and those of its
+    /// counterpart in `other`.
     pub(crate) fn with_options(
         &self,
         other: &Self,
@@ -41,7 +42,7 @@ impl TypeWorkers {
         self.0.iter()
     }
 
-    /// Whether these are the same workers with the same options.
+    /// True if these are the same workers with the same options.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let mut pairs = self.0.iter().zip(other.0.iter());
         self.len() == other.len()
@@ -87,7 +88,7 @@ impl TypeWorkers {
         workers.filter(move |(_, worker)| is_open(worker))
     }
 
-    /// The most attempts of a task: the smallest number that an open worker allows.
+    /// The maximum number of attempts of a task: the smallest number that an open worker allows.
     pub(crate) fn max_attempts(&self, history: &AttemptHistory) -> u32 {
         let open = self.open(history);
         let allowed = open.map(|(_, worker)| worker.options.retry.max_attempts);

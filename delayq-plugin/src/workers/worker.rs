@@ -15,7 +15,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The type that it serves by name; `None` for a pattern.
+    /// The type served by name; `None` for a pattern.
     pub(super) fn exact_type(&self) -> Option<&TaskType> {
         match &self.pattern {
             TypePattern::Exact(task_type) => Some(task_type),
@@ -23,7 +23,7 @@ impl Worker {
         }
     }
 
-    /// Whether some type is served by both.
+    /// True if some type is served by both.
     pub(super) fn overlaps(&self, other: &TypePattern) -> bool {
         match (&self.pattern, other) {
             (TypePattern::Prefix(one), TypePattern::Prefix(other)) => {
@@ -33,13 +33,13 @@ impl Worker {
         }
     }
 
-    /// Whether a type that `pattern` matches may be served by it.
+    /// True if this worker may serve a type that `pattern` matches.
     pub(super) fn may_serve(&self, pattern: &TypePattern) -> bool {
         overlap(&self.pattern, pattern)
     }
 }
 
-/// Whether some type matches both.
+/// True if some type matches both.
 pub(super) fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
     match (one, other) {
         (TypePattern::Exact(task_type), _) => other.matches(task_type),

@@ -1,5 +1,5 @@
-//! Configuration: where a Redis store is, and how its connections are made. A URL ([`url`]) is
-//! another way to write it.
+//! Configuration of a Redis store: its servers and its connections. A URL ([`url`]) is another way
+//! to write it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ mod url;
 pub use self::address::Address;
 pub use self::secret::Secret;
 
-/// How many replicas confirm a write of class [`Durability::Replicated`] in any case.
+/// Minimum number of replicas that confirm a write of class [`Durability::Replicated`].
 const LEAST_REPLICAS: u32 = 1;
-/// The share of `maxmemory` that submits may fill unless told otherwise: what is left is for the
-/// claims and settlements that drain the server, which also need memory for a while.
+/// The default share of `maxmemory` that submits may fill. The rest is for the claims and
+/// settlements that drain the server, which also need memory for a while.
 const DEFAULT_WATERMARK: f64 = 0.95;
-/// Where a Redis store is, and how its connections are made.
+/// The servers of a Redis store, and the settings of its connections.
 ///
 /// Written field by field, or as a URL:
 ///
@@ -31,9 +31,9 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// redis-cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]
 /// ```
 ///
-/// `rediss`, `rediss-sentinel` and `rediss-cluster` use TLS. The port is 6379, of a sentinel 26379.
-/// An IPv6 address stands in brackets. What a URL would misread in a user, password or option is
-/// percent-encoded (`%40` for `@`). The options, behind `?` and with `&` between them:
+/// `rediss`, `rediss-sentinel` and `rediss-cluster` use TLS. The default port is 6379, for a
+/// sentinel 26379. An IPv6 address is written in brackets. Special characters in a user, password
+/// or option are percent-encoded (`%40` for `@`). The options, after `?` and separated by `&`:
 ///
 /// | option | field |
 /// |---|---|
@@ -44,7 +44,7 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
 /// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
 ///
-/// Shown in a log, it has no user, no password and no option.
+/// In a log it is shown without user, password and options.
 ///
 /// ```
 /// use delayq_redis::{Address, RedisConfig, RedisServers};
@@ -64,87 +64,86 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedisConfig {
-    /// Which servers.
+    /// The servers.
     pub servers: RedisServers,
-    /// The user of the servers that hold the data; `None`: `default`.
+    /// The user on the servers that hold the data; `None`: `default`.
     pub user: Option<String>,
-    /// The password of that user; `None`: the servers ask for none.
+    /// The password of that user; `None` if the servers require none.
     pub password: Option<Secret>,
-    /// The user of the sentinels, which have users of their own; `None`: `default`.
+    /// The user on the sentinels, which have users of their own; `None`: `default`.
     pub sentinel_user: Option<String>,
-    /// The password of the sentinels; `None`, even when [`password`](Self::password) is given: they
-    /// ask for none, as they do unless somebody has set one.
+    /// The password of the sentinels; `None`, even if [`password`](Self::password) is given, if
+    /// they require none, which is their default.
     pub sentinel_password: Option<Secret>,
     /// The number of the database; a cluster has only 0.
     pub database: u32,
     /// TLS to every server, sentinels included; `None`: connections are not encrypted.
     pub tls: Option<TlsConfig>,
-    /// What an acknowledgement survives, and that no task is thrown away, for a server that does
-    /// not show its settings. It is not used for what the server shows; one that shows less is
-    /// refused.
+    /// The durability assumed for a server that does not show its settings; it also asserts that
+    /// the server evicts no task. Ignored for the settings that the server shows: if those provide
+    /// less, the server is refused.
     pub assumed_durability: Option<Durability>,
-    /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1. `None`,
-    /// the default: behind sentinels and in a cluster every one that may become the master, see the
-    /// guide; otherwise one.
+    /// Number of replicas that confirm a write of class [`Durability::Replicated`], at least 1.
+    /// `None`, the default: with sentinels and in a cluster every replica that may become the
+    /// master, see the guide; otherwise one.
     pub replicas: Option<u32>,
-    /// When a replica confirms a write of class [`Durability::Replicated`]; default
+    /// The moment at which a replica confirms a write of class [`Durability::Replicated`]; default
     /// [`ReplicaConfirm::Received`].
     pub confirm: ReplicaConfirm,
-    /// The share of `maxmemory` from which on submits are refused as `Full`, above 0 and at most 1;
-    /// default 0.95. Claims and settlements go on. `None`, or a server without `maxmemory`: no
-    /// submit is refused before the server does.
+    /// The share of `maxmemory` at which submits are refused as `Full`, above 0 and at most 1;
+    /// default 0.95. Claims and settlements go on. With `None`, or on a server without `maxmemory`,
+    /// no submit is refused before the server itself refuses it.
     pub memory_watermark: Option<f64>,
 }
 
-/// Which Redis servers hold the tasks.
+/// The Redis servers that hold the tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RedisServers {
     /// One server.
     One(Address),
     /// A master and its replicas, watched by sentinels.
     Sentinel {
-        /// Some of the sentinels, at least one; better all, so that any can be asked.
+        /// Some of the sentinels, at least one; better all of them, so that any can be asked.
         sentinels: Vec<Address>,
-        /// The name that the sentinels have given the master.
+        /// The name of the master in the sentinels' configuration.
         master: String,
     },
     /// A cluster.
     Cluster {
-        /// Some of its nodes, at least one; the others are learned from them.
+        /// Some of its nodes, at least one; the store learns the others from them.
         nodes: Vec<Address>,
     },
 }
 
-/// When a replica confirms a write.
+/// The moment at which a replica confirms a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplicaConfirm {
     /// Once it has received it (`WAIT`): the write survives the loss of either machine.
     #[default]
     Received,
-    /// Once it has it on disk, and the server itself, too (`WAITAOF`; Redis 7.2 or newer, all with
-    /// `appendonly yes`): the write survives a power loss of all machines at once. With
+    /// Once the replica, and the server itself, have it on disk (`WAITAOF`; Redis 7.2 or newer, all
+    /// with `appendonly yes`): the write survives a power loss of all machines at once. With
     /// `appendfsync everysec` that takes up to a second, so set `always`.
     Synced,
 }
 
-/// How connections are encrypted and who is trusted. The default trusts the system's certificates
-/// (or those in the file that the environment variable `SSL_CERT_FILE` names) and shows none of its
-/// own.
+/// Encryption and trust. The default trusts the system's certificates (or those in the file named
+/// by the environment variable `SSL_CERT_FILE`) and presents no certificate of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// A file with the certificates (PEM) of the authorities to trust, instead of the system's.
     pub ca: Option<PathBuf>,
-    /// A file with the certificate (PEM) to show to the server, for mutual TLS, with those between
-    /// it and the authority behind it.
+    /// A file with the certificate (PEM) to present to the server, for mutual TLS, followed by any
+    /// intermediate certificates.
     pub certificate: Option<PathBuf>,
     /// A file with the key (PEM) of that certificate; it may be the same file.
     pub key: Option<PathBuf>,
-    /// Trusts any server, for tests: encrypted, but perhaps to somebody else.
+    /// Trusts any server, for tests: encrypted, but possibly to somebody else.
     pub trust_any: bool,
 }
 
 impl RedisConfig {
-    /// The settings of `servers` that need no user, no TLS and no option.
+    /// The settings for `servers` without user, TLS and options.
     #[must_use]
     pub fn new(servers: RedisServers) -> Self {
         Self {
@@ -165,8 +164,8 @@ impl RedisConfig {
     /// Reads a URL.
     ///
     /// # Errors
-    /// `InvalidInput` with what to write instead. It repeats nothing of the URL but the name of an
-    /// option.
+    /// `InvalidInput` with what to write instead. The error repeats no part of the URL except the
+    /// name of an option.
     pub fn parse(url: &str) -> Result<Self> {
         url::parse(url)
     }
@@ -184,19 +183,19 @@ impl RedisConfig {
         }
     }
 
-    /// Whether `text` gives a password away.
+    /// True if `text` reveals a password.
     pub(crate) fn is_secret_in(&self, text: &str) -> bool {
         let secrets = [&self.password, &self.sentinel_password];
         let mut secrets = secrets.into_iter().flatten().map(Secret::reveal);
         secrets.any(|secret| !secret.is_empty() && text.contains(secret))
     }
 
-    /// How many replicas have to confirm a write in any case.
+    /// Minimum number of replicas that have to confirm a write.
     pub(crate) fn least_replicas(&self) -> u32 {
         self.replicas.unwrap_or(LEAST_REPLICAS)
     }
 
-    /// Whether the settings go together. What stands in files is not looked at.
+    /// Checks that the settings are consistent, without reading any files.
     ///
     /// # Errors
     /// `InvalidInput` with what to change.
@@ -209,7 +208,7 @@ impl RedisConfig {
         })
     }
 
-    /// What is wrong with the settings.
+    /// The problem with the settings, if any.
     fn fault(&self) -> Option<&'static str> {
         let is_sentinel = matches!(self.servers, RedisServers::Sentinel { .. });
         let has_sentinel_login = self.sentinel_user.is_some() || self.sentinel_password.is_some();
@@ -248,7 +247,7 @@ impl RedisConfig {
         tls.or_else(|| self.servers.fault())
     }
 
-    /// The feature that this configuration needs and the build lacks.
+    /// The feature that this configuration needs and the build does not have.
     fn left_out(&self) -> Option<&'static str> {
         match &self.servers {
             RedisServers::Sentinel { .. } if cfg!(not(feature = "sentinel")) => {
@@ -266,7 +265,7 @@ impl RedisConfig {
 }
 
 impl RedisServers {
-    /// The addresses that are given.
+    /// The configured addresses.
     pub(crate) fn addresses(&self) -> &[Address] {
         match self {
             Self::One(address) => std::slice::from_ref(address),
@@ -324,7 +323,7 @@ impl FromStr for RedisConfig {
     }
 }
 
-/// As a URL without user, password and options.
+/// The URL without user, password and options.
 impl fmt::Display for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, database) = (self.scheme(), self.database);

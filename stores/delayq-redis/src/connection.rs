@@ -1,14 +1,15 @@
-//! Connections to Redis, and every call over them: the only module that knows the crate `redis`,
-//! whose next major version changes much of what is used here. It knows no task.
+//! Connections to Redis, and every call over them. This is the only module that uses the crate
+//! `redis`, whose next major version will change much of it. The module does not know about tasks.
 //!
-//! A thread of the store's own drives the connections, so that they live on no application runtime:
-//! calls work from any of them, and a starved one cannot stall the others. Answers come back
-//! through channels.
+//! A dedicated thread of the store drives the connections, so that they depend on no application
+//! runtime: calls work from any runtime, and a starved one cannot stall the others. Answers come
+//! back through channels.
 //!
-//! Reading order: [`reconnecting`] (a connection that is made again), [`wire`] (pipelines over it),
-//! [`server`] (the connections to one server), [`routing`] (a command's way to its server),
-//! [`sentinel`] and [`cluster`] (which server that is, as a [`panel`] says), [`replication`] (how
-//! many of its replicas have to confirm a write), [`confirm`] (whether they did).
+//! Reading order: [`reconnecting`] (a connection that is renewed when it ends), [`wire`] (pipelines
+//! over it), [`server`] (the connections to one server), [`routing`] (a command's way to its
+//! server), [`sentinel`] and [`cluster`] (the search for that server, by asking a [`panel`]),
+//! [`replication`] (the number of replicas that have to confirm a write), [`confirm`] (their
+//! confirmations).
 
 mod cluster;
 mod command;
@@ -66,29 +67,30 @@ use self::settings::Settings;
 use self::target::Target;
 use crate::config::{RedisConfig, RedisServers};
 
-/// Told of each message of the wake channel, and of `None` when some may have been missed.
+/// Called for each message on the wake channel, and with `None` if some may have been missed.
 pub(crate) type Listener = Arc<dyn Fn(Option<&[u8]>) + Send + Sync>;
 
 /// The class of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Class {
-    /// All calls but those below.
+    /// All calls except those below.
     Main,
-    /// Submits, which wait for replicas where these have to confirm.
+    /// Submits, which wait for replicas if these have to confirm.
     Submit,
     /// Lock extensions, which must not wait behind large batches.
     Extend,
 }
 
-/// What connections are opened with, beside the configuration.
+/// Parameters for opening connections, besides the configuration.
 pub(crate) struct Setup {
-    /// How long a call may take.
+    /// The time limit of a call.
     pub(crate) timeout: Duration,
-    /// Whether replicas have to confirm each write.
+    /// True if replicas have to confirm each write.
     pub(crate) is_replicated: bool,
     /// Loaded on each new connection.
     pub(crate) scripts: &'static [LuaScript],
-    /// The channel of wake-ups. In a cluster [`Connections::listen_to`] names the channels instead.
+    /// The channel of wake-ups. For a cluster, [`Connections::listen_to`] sets the channels
+    /// instead.
     pub(crate) channel: String,
     pub(crate) listener: Listener,
 }
@@ -104,7 +106,7 @@ struct Inner {
     timeout: Duration,
     channels: tokio::sync::watch::Sender<Arc<Channels>>,
     is_closed: AtomicBool,
-    /// Its drop ends the thread.
+    /// Dropping this ends the thread.
     _alive: oneshot::Sender<()>,
 }
 
@@ -115,8 +117,8 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Starts the thread and connects; fails at once when the server cannot be reached or refuses,
-    /// and within the timeout in any case. A server that is loading its data is waited for.
+    /// Starts the thread and connects. Fails at once if the server cannot be reached or refuses,
+    /// and within the timeout in any case. Waits for a server that is loading its data.
     pub(crate) async fn open(config: &RedisConfig, setup: Setup) -> Result<Self> {
         let timeout = setup.timeout;
         let (runtime, alive) = start_thread(config)?;
@@ -149,7 +151,7 @@ impl Connections {
                 runtime.spawn(listening);
                 (Routing::Cluster(cluster), None)
             }
-            // The guards leave what is left out of the build out of the binary, too.
+            // The guards keep features that are not built out of the binary, too.
             _ => {
                 return Err(Error::Unsupported(
                     "this kind of Redis servers, see its features",
@@ -173,17 +175,17 @@ impl Connections {
         Ok(connections)
     }
 
-    /// Where they lead to, as a URL without secrets.
+    /// The address, as a URL without secrets.
     pub(crate) fn place(&self) -> &Arc<str> {
         &self.0.place
     }
 
-    /// How long a call may take.
+    /// The time limit of a call.
     pub(crate) fn timeout(&self) -> Duration {
         self.0.timeout
     }
 
-    /// Whether commands of different slots may have different servers.
+    /// True if commands of different slots may have different servers.
     pub(crate) fn is_cluster(&self) -> bool {
         match self.0.routing {
             Routing::One { .. } => false,
@@ -191,12 +193,12 @@ impl Connections {
         }
     }
 
-    /// Which server has what. Its calls are for the thread of the connections.
+    /// Maps slots to servers. Its calls must run on the thread of the connections.
     pub(crate) fn routing(&self) -> &Routing {
         &self.0.routing
     }
 
-    /// Takes no more calls; those under way are still answered.
+    /// Refuses further calls; those in progress are still answered.
     pub(crate) fn close(&self) {
         self.0.is_closed.store(true, Ordering::Relaxed);
     }
@@ -215,7 +217,7 @@ impl Connections {
         self.0.runtime.spawn(task);
     }
 
-    /// Runs a future on the thread of the connections, to its end even when the caller goes away.
+    /// Runs a future on the thread of the connections, to its end even if the caller goes away.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T>> + Send + 'static,
@@ -235,8 +237,8 @@ impl Connections {
         });
     }
 
-    /// Runs a command. It is answered or given up within the timeout, the wait for a connection
-    /// included, and runs to its end even when the caller goes away.
+    /// Runs a command. It is answered or given up within the timeout, including the wait for a
+    /// connection. It runs to its end even if the caller goes away.
     pub(crate) async fn call(&self, class: Class, command: Command) -> Result<RespValue> {
         self.check_open()?;
         let routing = self.0.routing.clone();
@@ -245,8 +247,8 @@ impl Connections {
             .await
     }
 
-    /// Runs a command as [`call`](Self::call) does, but not for a caller that has gone away: what
-    /// has not been sent by then never is. So a claim that was given up takes no locks later.
+    /// Runs a command like [`call`](Self::call), but stops if the caller goes away: if the command
+    /// has not been sent by then, it never is. So an abandoned claim takes no locks later.
     pub(crate) async fn call_while_awaited(
         &self,
         class: Class,
@@ -302,7 +304,7 @@ fn start_thread(config: &RedisConfig) -> Result<(Handle, oneshot::Sender<()>)> {
     let (alive, ended) = oneshot::channel();
     let thread = std::thread::Builder::new().name("delayq-redis".to_owned());
     let drive = move || {
-        // The end of the sender is the signal, in whatever way it comes.
+        // Returns when the sender ends, in whatever way.
         let _ = runtime.block_on(ended);
     };
     thread.spawn(drive).map_err(failed)?;

@@ -1,8 +1,8 @@
-//! Types and their shards: which shards a type has, and how that changes.
+//! Types and their shards: the shards of a type, and their changes.
 //!
-//! [`stored`] is the stored form, [`map`] its shards, [`registry`] the hash that holds it,
-//! [`placement`] where new shards lie, [`share`] their shares of a bound, [`shards`] the resize,
-//! and [`route`] the way of submits through old and new shards.
+//! [`stored`] is the stored format, [`map`] its shards, [`registry`] the hash that holds it,
+//! [`placement`] the choice of slots for new shards, [`share`] their shares of `max_pending`,
+//! [`shards`] the resize, and [`route`] the routing of submits through old and new shards.
 
 pub(crate) mod map;
 pub(crate) mod placement;

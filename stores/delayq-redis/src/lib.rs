@@ -1,11 +1,12 @@
 //! The Redis store of delayq: tasks on a server, behind sentinels, or in a cluster.
 //!
-//! Applications depend on `delayq-plugin` with its feature `redis`. This crate is for those who
+//! Applications depend on `delayq-plugin` with its feature `redis`. This crate is for programs that
 //! open the store themselves.
 //!
-//! The rooms, each using only those above it: [`config`](RedisConfig) · `connection` (knows no
-//! task) · `scripts` (one for each operation, keys, stored forms) · `shard` (every operation on one
-//! slot) · `layout` (which shards a type has, resize) · `preflight` (start-up check) · `store`.
+//! The modules, each using only those before it: [`config`](RedisConfig) · `connection` (knows
+//! nothing about tasks) · `scripts` (one for each operation, keys, stored formats) · `shard` (every
+//! operation on one slot) · `layout` (the shards of a type, resize) · `preflight` (start-up check)
+//! · `store`.
 
 mod config;
 mod connection;

@@ -1,8 +1,9 @@
-//! The lock of what several threads share.
+//! Locking of state shared by several threads.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks it, also after a panic: nothing that stands behind a lock here is half changed by one.
+/// Locks the mutex, even after a panic: no state behind a lock in this crate is left half changed
+/// by one.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

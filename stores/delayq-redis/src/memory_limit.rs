@@ -1,7 +1,7 @@
-//! Memory limit of servers: submits are refused a little before a server is full, so that there is
-//! memory left for the operations that drain it and for other programs that write to it.
+//! Memory limit of servers: submits are refused a little before a server is full, so that memory is
+//! left for the operations that drain it and for other programs that write to it.
 //!
-//! A server is asked beside the submits that give rise to it, not before them.
+//! A submit starts the question to the server, but does not wait for its answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use tokio::time::timeout_at;
 use crate::connection::{self, Command, Connections, RespValue, Server};
 use crate::lock::lock;
 
-/// How old an answer may be. In a second, a server takes some tens of megabytes of tasks.
+/// Maximum age of an answer. In a second, a server takes some tens of megabytes of tasks.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The memory of a server that has a limit, in bytes.
+/// The memory use of a server with a limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     used: u64,
@@ -25,10 +25,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Of the fields of INFO; `None` when they are not shown or there is no limit.
+    /// Read from the fields of INFO; `None` if they are not shown or there is no limit.
     pub(crate) fn of(field: impl Fn(&str) -> Option<u64>) -> Option<Self> {
         let limit = field("maxmemory").filter(|limit| *limit > 0)?;
-        // What waits to be sent to replicas or written to the append-only file does not count.
+        // Buffers for replicas and for the append-only file do not count.
         let apart = field("mem_not_counted_for_evict").unwrap_or(0);
         let used = field("used_memory")?.saturating_sub(apart);
         Some(Self { used, limit })
@@ -64,12 +64,12 @@ impl Memory {
 /// The last answer of a server about its memory.
 #[derive(Debug, Default)]
 struct Snapshot {
-    /// When it came.
+    /// The time of the answer.
     at: Option<Instant>,
     is_asking: bool,
-    /// The server does not show its memory, and is not asked again.
+    /// The server does not show its memory and is not asked again.
     is_hidden: bool,
-    /// Why it takes no tasks.
+    /// The reason why it refuses submits.
     full: Option<Error>,
 }
 
@@ -82,7 +82,7 @@ impl Snapshot {
         self.full.clone().map_or(Ok(()), Err)
     }
 
-    /// The verdict, unless there was no room and the server is being asked whether there is now.
+    /// The verdict, unless there was no room and the server is being asked again.
     fn known(&self) -> Option<Result<()>> {
         let is_open = self.is_asking && self.full.is_some();
         (!is_open).then(|| self.verdict())
@@ -92,12 +92,12 @@ impl Snapshot {
 /// The snapshots of one server.
 type Observed = Arc<watch::Sender<Snapshot>>;
 
-/// Up to which share of its memory a server is given new tasks.
+/// The share of a server's memory up to which it gets new tasks.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     share: f64,
     connections: Connections,
-    /// By the place of the server.
+    /// By the address of the server.
     servers: Mutex<HashMap<Arc<str>, Observed>>,
 }
 
@@ -110,8 +110,8 @@ impl Watermark {
         }
     }
 
-    /// Whether the server of a slot takes tasks, by its last answer. A new one is waited for, until
-    /// `deadline`, only if the last one is old and there was no room.
+    /// Checks that the server of a slot takes tasks, by its last answer. Waits for a new answer,
+    /// until `deadline`, only if the last one is old and there was no room.
     ///
     /// # Errors
     /// `Full`.
@@ -130,16 +130,16 @@ impl Watermark {
             let ask = ask(server, Arc::clone(&observed), self.share, deadline);
             self.connections.spawn(ask);
         }
-        // The answer may have come by now.
+        // The answer may have arrived by now.
         if let Some(known) = observed.borrow().known() {
             return known;
         }
-        // There, as the caller's runtime may have no timers.
+        // Runs on the thread of the connections, as the caller's runtime may have no timers.
         let decided = self.connections.run(async move {
             let mut answers = observed.subscribe();
             let answer = answers.wait_for(|snapshot| !snapshot.is_asking);
             let answer = timeout_at(deadline.into(), answer).await;
-            // Without an answer the submit fails for the same reason.
+            // Without an answer the submit itself fails for the same reason.
             answer.map_or(Ok(()), |answer| {
                 answer.map_or(Ok(()), |snapshot| snapshot.verdict())
             })
@@ -153,7 +153,7 @@ impl Watermark {
     }
 }
 
-/// Whether the caller has to ask now.
+/// Returns true if the caller has to ask now.
 fn begin(observed: &Observed) -> bool {
     observed.send_if_modified(|snapshot| {
         let begins = !snapshot.is_asking && !snapshot.is_fresh();
@@ -175,8 +175,8 @@ async fn ask(server: Arc<Server>, observed: Observed, share: f64, deadline: Inst
     let found = memory.map_or(Ok(()), |memory| memory.check(&place, share));
     observed.send_modify(|snapshot| {
         match (&snapshot.full, &found) {
-            (None, Err(error)) => tracing::warn!(store = %place, %error, "submits are refused"),
-            (Some(_), Ok(())) => tracing::info!(store = %place, "submits are taken again"),
+            (None, Err(error)) => tracing::warn!(store = %place, %error, "the server is almost full: submits are refused"),
+            (Some(_), Ok(())) => tracing::info!(store = %place, "the server has room: submits are accepted again"),
             _ => {}
         }
         *snapshot = Snapshot {

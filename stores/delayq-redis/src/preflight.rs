@@ -1,5 +1,6 @@
-//! Start-up check: does the server's configuration meet the requested durability, and if not, which
-//! line to change. [`rights`] is what its user may do, [`snapshot`] what it shows of its settings.
+//! Start-up check: tests that the server's configuration provides the requested durability, and
+//! otherwise names the line to change. [`rights`] checks the rights of its user, [`snapshot`] the
+//! settings that it shows.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,23 +18,23 @@ use crate::config::{RedisConfig, RedisServers, ReplicaConfirm};
 use crate::connection::{Connections, Server};
 use crate::scripts::Keyspace;
 
-/// How soon a server is looked at again that cannot be trusted yet.
+/// The wait before another look at a server that cannot be trusted yet.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What a server has to keep.
+/// The requirements for a server.
 #[derive(Debug)]
 pub(crate) struct Terms {
     wanted: Durability,
     config: RedisConfig,
 }
 
-/// What a server that keeps the promises is like.
+/// The findings about a server that meets the requirements.
 pub(crate) struct Found {
-    /// The class that an acknowledgement of this server has.
+    /// The class of its acknowledgements.
     pub(crate) durability: Durability,
-    /// Whether it takes new tasks. A full one is used all the same: it can be drained.
+    /// `Ok` if it takes new tasks. A full one is used nevertheless: it can be drained.
     pub(crate) memory: Result<()>,
-    /// The settings that it does not show, and that are taken on trust.
+    /// The settings that it does not show and that are taken on trust.
     hidden: Vec<&'static str>,
 }
 
@@ -67,7 +68,7 @@ impl Terms {
 }
 
 impl Found {
-    /// What two servers have in common.
+    /// The findings about two servers together.
     fn and(mut self, other: Self) -> Self {
         self.hidden.extend(other.hidden);
         self.hidden.sort_unstable();
@@ -79,7 +80,7 @@ impl Found {
         }
     }
 
-    /// Says in the log what is taken on trust.
+    /// Logs the settings that are taken on trust.
     pub(crate) fn warn_of_hidden(&self, place: &str) {
         if !self.hidden.is_empty() {
             let (settings, class) = (self.hidden.join(", "), self.durability.as_str());
@@ -87,13 +88,13 @@ impl Found {
                 store = place,
                 settings,
                 class,
-                "these settings are not shown: the class that is assumed is taken on trust"
+                "the server does not show these settings: its assumed durability is taken on trust"
             );
         }
     }
 }
 
-/// Checks everything, on every server that holds data.
+/// Runs all checks on every server that holds data.
 pub(crate) async fn check(
     connections: &Connections,
     keys: &Keyspace,
@@ -106,9 +107,8 @@ pub(crate) async fn check(
     }
 }
 
-/// The same at the start, when a master of a cluster may be away: a replica takes its place later,
-/// or it comes back. Where masters are replaced, one may be about to be, or new, and its replicas
-/// are on their way to it: that is waited for until `deadline`.
+/// Start-up check. Tolerates a missing cluster master. If no server can be trusted yet, for example
+/// during a fail-over, it waits until `deadline` for a new master and its replicas.
 pub(crate) async fn first_check(
     connections: &Connections,
     keys: &Keyspace,
@@ -127,16 +127,16 @@ pub(crate) async fn first_check(
     if let (Some(_), Some(error)) = (&checked.found, &checked.silent) {
         let store = connections.place();
         tracing::warn!(%store, %error,
-            "a node does not answer: starting without a look at it; its part of the tasks waits until it, or a replica of it, does");
+            "a node does not answer: starting without checking it; its tasks wait until it, or its replica, answers");
     }
     checked.found(connections)
 }
 
-/// What the servers show.
+/// The results for all servers.
 struct Checked {
-    /// Those that answer, together.
+    /// The findings about those that answered, together.
     found: Option<Found>,
-    /// Why another one does not.
+    /// The error of a server that did not answer.
     silent: Option<Error>,
 }
 
@@ -172,7 +172,7 @@ async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) ->
     Ok(Checked { found, silent })
 }
 
-/// Whether a server keeps what the terms ask for.
+/// Checks that a server meets the requirements.
 async fn check_one(
     connections: &Connections,
     server: Arc<Server>,
@@ -185,7 +185,7 @@ async fn check_one(
     if let Err(error) = &hello
         && error.is_transient()
     {
-        // It would not answer the others either, and each takes as long.
+        // The server would not answer the others either, and each takes as long.
         return Err(error.clone());
     }
     let info = connections.ask(server, info).await;

@@ -1,6 +1,6 @@
 //! The Lua scripts, one for each operation on a shard: their texts, arguments and answers.
 //!
-//! `model.lua` says what is stored where. [`keys`] builds the names, [`record`] the stored forms;
+//! `model.lua` documents the stored data. [`keys`] builds the names, [`record`] the stored formats;
 //! each other module encodes the arguments of a script and decodes its answer. Nothing here does
 //! I/O.
 
@@ -26,17 +26,17 @@ pub(crate) use keys::{Keyspace, ShardId, ShardKeys};
 use crate::connection::{Fields, LuaScript};
 use delayq_core::{Error, Result, TaskId, TaskState};
 
-/// What a store remembers of ended tasks.
+/// Retention of ended tasks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
-    /// How long, ms.
+    /// How long they are remembered, in ms.
     pub(crate) ms: i64,
-    /// How many of a type, at least: the elder generation alone has them when the younger one
-    /// begins.
+    /// Minimum number remembered for a type: the older generation alone holds as many when a new
+    /// one begins.
     pub(crate) most: usize,
 }
 
-/// A script, named like its file.
+/// A script, named after its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Script {
     Submit,
@@ -84,7 +84,7 @@ const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
 const ACTION: &str = include_str!("scripts/action.lua");
 
-/// Every script in the order of the discriminants, and its file: the flags in the first line, then
+/// Every script in the order of the discriminants, with its file: the flags in the first line, then
 /// the operation.
 pub(crate) const FILES: [(Script, &str); 35] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
@@ -136,13 +136,13 @@ impl Script {
         &TEXTS
     }
 
-    /// The script as it is loaded.
+    /// The script in the form that is loaded.
     pub(crate) fn lua(self) -> &'static LuaScript {
         // A test compares the discriminants with the order of `FILES`.
         TEXTS.get(self as usize).expect("every script has a text")
     }
 
-    /// The parts that stand between the first line and the operation.
+    /// The parts inserted between the first line and the operation.
     fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Claim => &[MODEL, AGAIN, LIMIT],
@@ -158,7 +158,7 @@ impl Script {
         }
     }
 
-    /// The script as it is loaded, from its file.
+    /// Builds the script to load from its file.
     fn text(self, file: &str) -> String {
         let (flags, operation) = file.split_once('\n').unwrap_or_default();
         [&[flags, "\n"], self.parts(), &[operation]]
@@ -167,7 +167,7 @@ impl Script {
     }
 }
 
-/// The state that a script names by a letter; a task in no index is as good as scheduled.
+/// The state for a script's letter. A task in no index counts as scheduled.
 pub(crate) fn state_of(letter: &str) -> Result<TaskState> {
     Ok(match letter {
         "s" | "?" => TaskState::Scheduled,
@@ -186,7 +186,7 @@ pub(crate) fn id_of(fields: &mut Fields) -> Result<TaskId> {
     TaskId::new(&id).map_err(|_| Error::corrupt(id, "stored as a task's id, and is none"))
 }
 
-/// The error of an answer that no script gives.
+/// The error for an unexpected answer of a script.
 pub(crate) fn unexpected(detail: String) -> Error {
     Error::corrupt("unexpected reply of a script", detail)
 }

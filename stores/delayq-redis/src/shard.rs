@@ -1,9 +1,8 @@
-//! One shard: every operation that one script does in one slot.
+//! One shard: all operations that take one script in one slot.
 //!
-//! [`context`] is what the shards of a store share, [`batcher`] sends submits together and
-//! [`cancels`] cancels, [`stagger`]
-//! keeps instances from claiming the same task at the same time, and [`in_doubt`] remembers claims
-//! whose answers were lost.
+//! [`context`] is the state that the shards of a store share. [`batcher`] batches submits, and
+//! [`cancels`] cancels. [`stagger`] keeps instances from claiming the same task at the same time,
+//! and [`in_doubt`] remembers claims whose answers were lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +36,8 @@ use cancels::Cancels;
 use context::Context;
 use upkeep::Upkeep;
 
-/// Times that an update is tried again because the task was replaced meanwhile. Each time somebody
-/// else has made progress, so more would only hide a fight.
+/// How often an update is tried again if the task was replaced meanwhile. Somebody else makes
+/// progress each time, so more tries would only hide a conflict.
 const MAX_UPDATE_TRIES: usize = 8;
 
 /// One shard of a type, or the whole type.
@@ -60,7 +59,7 @@ impl Shard {
         }
     }
 
-    /// The operations of operators and of a resize.
+    /// Operations for operators and for a resize.
     pub(crate) fn upkeep(&self) -> Upkeep<'_> {
         Upkeep(self)
     }
@@ -76,7 +75,7 @@ impl Shard {
         if has_limit && !bucket.shard_name().is_empty() {
             return Err(self.limit_on_shards());
         }
-        // A free slot of a limit is announced to all, by the wake-up of the settlement.
+        // With a limit there is no stagger: the settlement that frees a slot wakes all instances.
         let staggers = !has_limit && request.limit > 0;
         let stagger = &self.cx.hub.stagger;
         if staggers && let Some(known) = stagger.known(bucket) {
@@ -114,10 +113,10 @@ impl Shard {
         };
         let damaged = std::mem::take(&mut answer.damaged);
         self.bury(damaged, &mut answer.claimed).await;
-        // Before this point nobody has the tasks if the caller gives up.
+        // Until this point nobody has the tasks if the caller gives up.
         open.answered();
         self.report(&answer)?;
-        // Its tasks were left where they are.
+        // The claim left its tasks where they are.
         if has_limit && answer.claimed.bucket == BucketState::Sealed {
             return Err(self.limit_on_shards());
         }
@@ -138,7 +137,8 @@ impl Shard {
         Ok(answer.claimed)
     }
 
-    /// Of 0 shards when only the layout knows how many came after this one.
+    /// The error for a type with several shards and a fleet limit. It shows 0 shards if only the
+    /// layout knows how many came after this one.
     fn limit_on_shards(&self) -> Error {
         Error::FleetLimitOnShards {
             task_type: self.keys.task_type().to_string(),
@@ -146,7 +146,7 @@ impl Shard {
         }
     }
 
-    /// Moves tasks with damaged records to dead. If that fails they are claimed again once their
+    /// Moves tasks with damaged records to dead. If that fails, they are claimed again once their
     /// locks expire, so nothing is lost.
     async fn bury(&self, damaged: Vec<claim::Damaged>, claimed: &mut Claimed) {
         if damaged.is_empty() {
@@ -157,7 +157,7 @@ impl Shard {
         let buried = self.settle_all(&endings).await;
         if let Err(error) = &buried {
             tracing::error!(bucket = %self.keys, key, %error,
-                "cannot move damaged tasks to dead, will try again");
+                "cannot move damaged tasks to dead; trying again");
         }
         for task in damaged {
             let id = String::from_utf8_lossy(&task.id);
@@ -171,8 +171,8 @@ impl Shard {
         }
     }
 
-    /// Logs what a claim has dropped or put off. Records of a newer release are left to it; they
-    /// fail the claim only when it has nothing else to tell.
+    /// Logs the entries that a claim has dropped or postponed. Records of a newer release are left
+    /// alone; they fail the claim only if it has no other result.
     fn report(&self, answer: &claim::ClaimReply) -> Result<()> {
         let key = &self.keys.stem;
         for id in &answer.missing {
@@ -232,7 +232,7 @@ impl Shard {
         Ok(outcomes)
     }
 
-    /// Cancels a task, together with others that are cancelled at the same time.
+    /// Cancels a task, batched with other cancels at the same time.
     pub(crate) async fn cancel(self: &Arc<Self>, id: &TaskId) -> Result<Lookup<CancelOutcome>> {
         let deadline = Instant::now() + self.cx.timeout;
         let (answer, is_first) = self.cancels.join(id.clone(), deadline);
@@ -249,7 +249,7 @@ impl Shard {
             .unwrap_or(Err(Error::Closed("the Redis store")))
     }
 
-    /// Those whose deadline is over are not sent.
+    /// Sends a batch of cancels, without those past their deadline.
     async fn cancel_batch(&self, mut batch: cancels::Batch) {
         let routing = self.cx.connections.routing();
         batch.refuse_late(|| routing.why_not_sent(Class::Main, self.keys.slot));
@@ -290,7 +290,7 @@ impl Shard {
         change::read_rescheduled(&self.keys, id, fields)
     }
 
-    /// Most tasks have neither expiry nor headers, so the first try assumes none.
+    /// The first try assumes neither expiry nor headers, as most tasks have none.
     pub(crate) async fn update(
         &self,
         id: &TaskId,
@@ -330,7 +330,7 @@ impl Shard {
             .await
     }
 
-    /// Runs a command whose first answer says whether handlers have something earlier to do.
+    /// Runs a command whose first answer tells that handlers have something to do earlier.
     async fn run_and_wake(&self, command: Command) -> Result<Fields> {
         let mut fields = self.run(Class::Main, command).await?;
         if fields.flag()? {
@@ -339,7 +339,8 @@ impl Shard {
         Ok(fields)
     }
 
-    /// The fields of an answer. The error of a key of another type names that key.
+    /// The fields of an answer. If the error is about a key of the wrong type, finds out which key
+    /// it is.
     async fn fields(&self, answer: Result<RespValue>) -> Result<Fields> {
         match answer {
             Ok(reply) => Ok(reply.fields()),
@@ -369,8 +370,7 @@ impl Shard {
     }
 }
 
-/// Whether the error is about a key of which the server has told nothing but that it is of another
-/// type.
+/// True if the error says that a key has the wrong type, but not which key.
 fn error_names_no_key(error: &Error, place: &str) -> bool {
     matches!(error, Error::Corrupt { key, .. } if key == place)
 }

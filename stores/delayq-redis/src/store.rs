@@ -1,4 +1,4 @@
-//! The store: every operation, on the shards that it concerns.
+//! The store: every operation, on the shards concerned.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -31,16 +31,17 @@ use crate::shard::Shard;
 use crate::shard::context::Context;
 use crate::shard::wakeup_hub::WakeupHub;
 
-/// Tasks on a Redis server, which any number of instances share.
+/// A store of tasks on a Redis server, shared by any number of instances.
 ///
 /// Needs Redis 7.0 or newer (or Valkey), `maxmemory-policy noeviction`, and an append-only file
-/// unless [`Durability::Memory`] is asked for. Calls work from any tokio runtime: a thread of the
-/// store's own drives its connections. A lost connection is made again for ever.
+/// unless [`Durability::Memory`] is asked for. Calls work from any tokio runtime: a dedicated
+/// thread of the store drives its connections. A lost connection is renewed, with any number of
+/// attempts.
 ///
-/// With `appendfsync everysec` the server hands each write to the operating system before it
+/// With `appendfsync everysec` the server passes each write to the operating system before it
 /// answers, except while a sync runs (each second, for as long as the disk takes, up to two
-/// seconds): what is acknowledged then is in its memory alone, and lost if it crashes. `appendfsync
-/// always` has no such gap.
+/// seconds). A write acknowledged during a sync is only in the server's memory, and lost if it
+/// crashes. `appendfsync always` has no such gap.
 #[derive(Debug)]
 pub struct RedisStore {
     cx: Arc<Context>,
@@ -56,18 +57,18 @@ impl RedisStore {
     /// [`connect_with`](Self::connect_with) does.
     ///
     /// # Errors
-    /// `InvalidInput` for a URL of another form, which is not repeated; those of `connect_with`.
+    /// `InvalidInput` for a URL of another form, without repeating it; errors of `connect_with`.
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
         Self::connect_with(RedisConfig::parse(url)?, options).await
     }
 
-    /// Connects, and checks that the server keeps the promises as it is set up.
+    /// Connects, and checks that the server's settings fulfil the promises of the store.
     ///
     /// # Errors
-    /// `InvalidInput` for settings that do not go together or files that cannot be read,
-    /// `Unavailable` when the server cannot be reached (a server that loads its data, and where
-    /// masters are replaced a new one whose replicas do not follow it yet, is waited for, up to
-    /// `options.call_timeout`), `Misconfigured` with the line to change, `ReadOnly` for a replica.
+    /// `InvalidInput` for contradictory settings or unreadable files; `Unavailable` if the server
+    /// cannot be reached (the call waits up to `options.call_timeout` for a server that is loading
+    /// its data, and for a new master whose replicas do not follow it yet); `Misconfigured` with
+    /// the line to change; `ReadOnly` for a replica.
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
         let options = options.checked()?;
@@ -116,7 +117,7 @@ impl RedisStore {
         if submitted.is_new
             && let Err(error) = self.list_type(task_type).await
         {
-            // The tasks are stored, so no error may say that they are not.
+            // The tasks are stored, so the error must not say that they are not.
             let detail = format!("the type {task_type} could not be listed ({error})");
             let store = self.cx.connections.place().to_string();
             let unlisted = Error::indeterminate(store, detail);
@@ -138,7 +139,7 @@ impl RedisStore {
         self.shards.shard(bucket).ok_or_else(unknown)
     }
 
-    /// Lists a type, and announces it where its first task would not be heard of.
+    /// Lists a type, and announces it if its first task would not be noticed otherwise.
     async fn list_type(&self, task_type: &TaskType) -> Result<()> {
         let list = Command::write(&["SADD", &self.cx.keys.types(), task_type.as_str()]);
         self.call_types(list).await?;
@@ -242,12 +243,12 @@ impl Store for RedisStore {
             claimed => claimed?,
         };
         if claimed.bucket == BucketState::Drained {
-            // The claim must not wait for the node that has the registry.
+            // The claim must not wait for the node with the registry.
             let (shards, bucket) = (Arc::clone(&self.shards), bucket.clone());
             self.cx.connections.spawn(async move {
                 if let Err(error) = shards.drained(&bucket).await {
                     tracing::debug!(%bucket, %error,
-                        "cannot take a drained shard out of the layout yet");
+                        "cannot remove a drained shard from the layout yet");
                 }
             });
         }

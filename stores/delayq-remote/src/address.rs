@@ -12,16 +12,16 @@ const WHAT: &str = "store URL";
 const PORT: u16 = 7_880;
 const FORM: &str = "write delayq://TOKEN@HOST:PORT/NAMESPACE, or delayqs:// for TLS";
 
-/// Where a server is, and with which token to go there.
+/// The address of a server, and the token for it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) has_tls: bool,
     /// Host and port.
     pub(crate) authority: String,
     pub(crate) token: String,
-    /// The namespace of the URL, if it names one.
+    /// The namespace in the URL, if it has one.
     pub(crate) namespace: Option<Namespace>,
-    /// The certificates to trust, instead of those of the system.
+    /// The file of the certificates to trust instead of the system's.
     pub(crate) ca: Option<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Without the token.
+/// Shown without the token.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.has_tls { "delayqs" } else { "delayq" };
@@ -40,7 +40,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Reads a URL.
+    /// Parses a URL.
     pub(crate) fn read(url: &str) -> Result<Self> {
         let invalid = |reason: &str| Error::invalid(WHAT, format!("{reason}: {FORM}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("no scheme"))?;
@@ -93,7 +93,8 @@ fn ca(query: &str, has_tls: bool) -> Result<Option<PathBuf>> {
     for option in query.split('&').filter(|option| !option.is_empty()) {
         match option.split_once('=') {
             Some(("ca", file)) if has_tls => {
-                // Not left out: the authorities of the system would be trusted instead.
+                // Refused rather than ignored: otherwise the system's authorities would be trusted
+                // instead.
                 let unreadable = || Error::invalid(WHAT, "the file of ca= is not readable text");
                 let file = decoded(file).filter(|file| !file.is_empty());
                 ca = Some(PathBuf::from(file.ok_or_else(unreadable)?));

@@ -1,4 +1,4 @@
-//! Failed calls: what certainly was not applied, and what may have been.
+//! Failed calls: certainly not applied, or in doubt.
 
 use std::error::Error as _;
 
@@ -6,10 +6,10 @@ use delayq_core::Error;
 use delayq_proto::error_of;
 use tonic::{Code, ConnectError, Status};
 
-/// The error of a failed call to `store`.
+/// The error for a failed call to `store`.
 pub(crate) fn failure(store: &str, status: &Status) -> Error {
     match error_of(status) {
-        // Of the server's store: this one is open, and the server will be back.
+        // The server's store is closed, not this one, and the server will be back.
         Some(Error::Closed(_)) => {
             return Error::unavailable(store, "the server is being shut down");
         }
@@ -30,14 +30,14 @@ pub(crate) fn failure(store: &str, status: &Status) -> Error {
             Error::misconfigured(store, format!("the server refuses: {message}"), fix)
         }
         Code::InvalidArgument | Code::OutOfRange => Error::invalid("request", message),
-        // A limit of the server, which it checks before anything else.
+        // A limit of the server, checked before anything else.
         Code::ResourceExhausted => Error::unavailable(store, message),
         Code::Unimplemented => Error::Unsupported("this operation: the server has another release"),
         _ => Error::indeterminate(store, format!("{:?}: {}", status.code(), reason(status))),
     }
 }
 
-/// Whether there was no connection to send the call on.
+/// True if there was no connection to send the call on.
 fn was_not_sent(status: &Status) -> bool {
     let mut source = status.source();
     while let Some(error) = source {
@@ -49,7 +49,7 @@ fn was_not_sent(status: &Status) -> bool {
     false
 }
 
-/// The innermost cause, which says most.
+/// The innermost cause, which is the most specific.
 fn reason(status: &Status) -> String {
     let mut source = status.source();
     let mut text = status.message().to_owned();

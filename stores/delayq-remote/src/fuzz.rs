@@ -1,8 +1,8 @@
-//! Entrance of the fuzz targets in `proof/fuzz`: for them alone.
+//! Entry points for the fuzz targets in `proof/fuzz` only.
 
 use crate::address::Address;
 
-/// The URL of a server, without its token and its files; `None` is a refusal.
+/// The URL of a server, without its token and its files; `None` if it is refused.
 #[must_use]
 pub fn address(url: &str) -> Option<String> {
     let address = Address::read(url).ok()?;
@@ -11,7 +11,7 @@ pub fn address(url: &str) -> Option<String> {
     Some(format!("{address}{path}"))
 }
 
-/// What is said of a URL that is refused.
+/// The error for a refused URL.
 #[must_use]
 pub fn refusal(url: &str) -> Option<String> {
     Address::read(url).err().map(|error| error.to_string())

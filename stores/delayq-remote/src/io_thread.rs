@@ -1,5 +1,5 @@
-//! The thread of a store's connections: they live on the runtime that made them, and callers come
-//! from any runtime, or from one that ends.
+//! The thread of a store's connections. Connections depend on the runtime that created them, while
+//! callers come from any runtime, also from one that ends.
 
 use std::future::Future;
 use std::io;

@@ -1,20 +1,20 @@
-//! The store of delayq that is a delayq-server: tasks are kept by the server, over gRPC.
+//! The store of delayq that uses a delayq-server over gRPC: the server keeps the tasks.
 //!
 //! Applications do not depend on this crate. They depend on `delayq-plugin` with the feature
 //! `remote` and open `delayq://TOKEN@HOST:PORT/NAMESPACE`.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! The promises of the server's store, as each call of [`Store`](delayq_core::Store) is one call of
-//! the server. `Unavailable` is said only where the call certainly did not reach the server's
+//! The guarantees of the server's store, as each call of [`Store`](delayq_core::Store) is one call
+//! to the server. The error is `Unavailable` only if the call certainly did not reach the server's
 //! store. A call whose answer was lost is `Indeterminate`, and so is one that took longer than the
 //! call timeout.
 //!
-//! A claim whose answer was lost on the way may have locked tasks: they start again once their
-//! locks have expired, and this costs each an attempt. A claim that is under way when its client
-//! goes away gives its tasks back at once.
+//! A claim whose answer was lost may have locked tasks: they start again once their locks have
+//! expired, and each has used up an attempt. A claim in progress when its client goes away gives
+//! its tasks back at once.
 //!
-//! How long ended tasks are remembered is the server's to say: `retention` and `remembered` of the
+//! The server decides how long ended tasks are remembered: `retention` and `remembered` in the
 //! options have no effect.
 
 mod address;

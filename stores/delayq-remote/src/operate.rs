@@ -1,4 +1,4 @@
-//! What operators do.
+//! Operators' methods.
 
 use std::time::Duration;
 

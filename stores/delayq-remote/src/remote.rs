@@ -1,4 +1,4 @@
-//! The store: its connection, and how it calls.
+//! The store: its connection and its calls.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,17 +23,17 @@ use crate::io_thread::IoThread;
 
 mod wakeups;
 
-/// Wake-ups that a slow receiver may be behind. One that is further behind claims everywhere.
+/// Number of wake-ups that a slow receiver may be behind. After that it claims from every type.
 const WAKEUPS: usize = 1_024;
 /// How often an idle connection is checked.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Bytes on their way in one call, and in all of them.
+/// Bytes in transit in one call, and in all calls.
 const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
 
 /// The client of the service, which sends the token.
 pub(crate) type Client = DelayqClient<InterceptedService<Channel, Token>>;
 
-/// A token on its way into the metadata of each call.
+/// A token to be added to the metadata of each call.
 #[derive(Clone, Debug)]
 pub(crate) struct Token(MetadataValue<Ascii>);
 
@@ -41,22 +41,22 @@ impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let metadata = request.metadata_mut();
         metadata.insert("authorization", self.0.clone());
-        // Whoever uses this store logs what operators do, as on every store.
+        // The user of this store logs operators' actions itself, as with every store.
         metadata.insert("delayq-logs-itself", MetadataValue::from_static("true"));
         Ok(request)
     }
 }
 
-/// The store that a server keeps.
+/// A store that a server keeps.
 #[derive(Debug)]
 pub struct RemoteStore {
     /// The URL without the token.
     pub(crate) name: String,
     pub(crate) namespace: Namespace,
     pub(crate) wakeups: broadcast::Sender<Wakeup>,
-    /// The weakest class that will do.
+    /// The weakest acceptable class.
     asked: Durability,
-    /// The class of the server's store, as it said last.
+    /// The class of the server's store, as last reported.
     found: Arc<Mutex<Durability>>,
     call_timeout: Duration,
     client: Client,
@@ -66,10 +66,10 @@ pub struct RemoteStore {
 
 impl RemoteStore {
     /// Connects to the server that `url` names: `delayq://TOKEN@HOST[:PORT][/NAMESPACE]`, port 7880
-    /// by default, `delayqs://` with TLS, `?ca=FILE` with the certificates to trust instead of
-    /// those of the system. The namespace of the URL, or else that of the options.
+    /// by default, `delayqs://` with TLS, `?ca=FILE` with the certificates to trust instead of the
+    /// system's. Uses the namespace of the URL, or else that of the options.
     ///
-    /// Lost connections are made anew for as long as the store is used.
+    /// Lost connections are renewed for as long as the store is used.
     ///
     /// # Errors
     /// `InvalidInput` for the URL or options; `Unavailable` if the server is not reached within the
@@ -87,7 +87,7 @@ impl RemoteStore {
         let refused = |_| Error::invalid("store URL", "its token cannot be sent in a header");
         let mut bearer: MetadataValue<Ascii> = bearer.parse().map_err(refused)?;
         bearer.set_sensitive(true);
-        // On the thread: connections live where they are made.
+        // On the thread, as connections live on the runtime that created them.
         let made = thread.spawn(async move { endpoint.connect_lazy() });
         let channel = made.await.map_err(|_| lost(&name))?;
         let client = DelayqClient::with_interceptor(channel, Token(bearer))
@@ -110,7 +110,7 @@ impl RemoteStore {
         Ok(store)
     }
 
-    /// Makes one call, within its time.
+    /// Makes one call within its time limit.
     pub(crate) async fn call<A, F>(&self, call: impl FnOnce(Client) -> F) -> Result<A>
     where
         A: Send + 'static,
@@ -134,7 +134,7 @@ impl RemoteStore {
         running.await.unwrap_or_else(|_| Err(lost(&self.name)))
     }
 
-    /// Reads what the server's store promises, and refuses less than was asked for.
+    /// Reads the guarantees of the server's store, and refuses a weaker class than requested.
     pub(crate) async fn verify(&self) -> Result<()> {
         let request = pb::InfoRequest {
             namespace: self.namespace.to_string(),
@@ -163,7 +163,10 @@ impl RemoteStore {
         let limit = self.call_timeout;
         let opening = async move { tokio::time::timeout(limit, is_open).await.is_ok() };
         if !self.thread.spawn(opening).await.unwrap_or(false) {
-            warn!(store = self.name, "wake-ups are not received yet");
+            warn!(
+                store = self.name,
+                "cannot receive wake-ups yet; tasks may start later by up to a poll interval"
+            );
         }
     }
 
@@ -196,7 +199,7 @@ fn namespace(address: &Address, option: Namespace) -> Result<Namespace> {
     }
 }
 
-/// Why a server was not reached at first: nothing was asked of it that could be in doubt.
+/// The error if a server was not reached at first: nothing was sent that could be in doubt.
 fn not_reached(error: Error, has_tls: bool) -> Error {
     let (Error::Unavailable { store, detail } | Error::Indeterminate { store, detail }) = error
     else {
@@ -217,7 +220,8 @@ fn endpoint(address: &Address, call_timeout: Duration) -> Result<Endpoint> {
     let (stream, connection) = WINDOWS;
     let endpoint = Endpoint::from_shared(uri)
         .map_err(|error| invalid(error.to_string()))?
-        // A call that waits for a connection shall learn of its failure, not run out of time.
+        // A call that waits for a connection must fail with the connection's error, not by its own
+        // time-out.
         .connect_timeout(call_timeout / 2)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEP_ALIVE)

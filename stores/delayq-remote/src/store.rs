@@ -14,9 +14,9 @@ use delayq_proto::{pb, read_settled, span};
 
 use crate::remote::{Client, RemoteStore};
 
-/// Most tasks, settlements or locks of a call.
+/// Maximum number of tasks, settlements or locks in a call.
 const MAX_CALL: usize = 1_024;
-/// Most bytes of the messages of a call; a single message may be larger.
+/// Maximum size of the messages in a call, in bytes; a single message may be larger.
 const MAX_CALL_BYTES: usize = 2 << 20;
 
 async fn submit_call(store: &RemoteStore, tasks: Vec<pb::NewTask>) -> Vec<Result<SubmitOutcome>> {
@@ -36,7 +36,7 @@ async fn submit_call(store: &RemoteStore, tasks: Vec<pb::NewTask>) -> Vec<Result
     results.into_iter().map(SubmitOutcome::try_from).collect()
 }
 
-/// The server answered for more or fewer than it was asked about.
+/// The server's answer has more or fewer items than the call.
 fn wrong_count(store: &RemoteStore) -> Error {
     Error::indeterminate(&store.name, "it did not answer for every item of the call")
 }
@@ -48,7 +48,7 @@ fn checked<T>(store: &RemoteStore, count: usize, outcomes: Vec<T>) -> Result<Vec
     Err(wrong_count(store))
 }
 
-/// The beginning of `tasks` that fits into a call.
+/// The first part of `tasks` that fits into a call.
 fn next_call(tasks: &mut std::iter::Peekable<std::vec::IntoIter<NewTask>>) -> Vec<pb::NewTask> {
     let (mut call, mut bytes) = (Vec::new(), 0);
     while call.len() < MAX_CALL

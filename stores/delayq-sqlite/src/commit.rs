@@ -1,4 +1,4 @@
-//! Group commit: the threads of a store, and the way of a call to them and back.
+//! Group commit: the threads of a store, and the path of a call to them and back.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -20,21 +20,21 @@ use crate::commit::call::Command;
 use crate::commit::queue::Queue;
 use crate::rows::Context;
 
-/// What a store and its threads share.
+/// State shared by a store and its threads.
 #[derive(Clone)]
 pub(crate) struct Shared {
     context: Context,
     writes: Arc<Queue<Command>>,
     reads: Arc<Queue<Command>>,
     wakeups: broadcast::Sender<Wakeup>,
-    /// Transactions committed.
+    /// Number of committed transactions.
     commits: Arc<AtomicU64>,
 }
 
 impl Shared {
     /// Wakes handlers after a commit.
     fn wake(&self, wakeup: Wakeup) {
-        // Without a listener there is nobody to wake.
+        // An error means that there is no listener to wake.
         let _ = self.wakeups.send(wakeup);
     }
 }

@@ -1,4 +1,4 @@
-//! Connections to the file: how it is opened, synced, waited for, and checked from outside.
+//! Connections to the file: opening, syncing, waiting for locks, and checks from outside.
 
 pub(crate) mod busy;
 pub(crate) mod file;

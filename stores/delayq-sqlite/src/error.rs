@@ -1,9 +1,10 @@
-//! SQLite's errors, as errors of this crate. The only place that reads SQLite's error codes.
+//! Converts SQLite's errors into errors of this crate. The only place that reads SQLite's error
+//! codes.
 
 use delayq_core::error::Error;
 use rusqlite::{ErrorCode, ffi};
 
-/// Why an operation failed inside a transaction.
+/// The reason why an operation failed inside a transaction.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// `SQLite` refused.
@@ -12,7 +13,7 @@ pub(crate) enum Fault {
     Own(Error),
 }
 
-/// What an operation returns inside a transaction.
+/// The result of an operation inside a transaction.
 pub(crate) type Outcome<T> = std::result::Result<T, Fault>;
 
 impl From<rusqlite::Error> for Fault {
@@ -28,18 +29,18 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// Whether somebody else holds the lock that was asked for.
+    /// True if somebody else holds the requested lock.
     pub(crate) fn is_busy(&self) -> bool {
         let busy = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked];
         self.code().is_some_and(|code| busy.contains(&code))
     }
 
-    /// Whether the file itself is damaged.
+    /// True if the file itself is damaged.
     pub(crate) fn is_damage(&self) -> bool {
         self.code() == Some(ErrorCode::DatabaseCorrupt)
     }
 
-    /// Whether the disk is full. `SQLite` has a code of its own for the index of the log.
+    /// True if the disk is full. `SQLite` has a separate code for the index of the log.
     pub(crate) fn is_full(&self) -> bool {
         let Self::Sql(error) = self else {
             return false;
@@ -55,7 +56,7 @@ impl Fault {
         }
     }
 
-    /// The error of a call that certainly was not applied.
+    /// The error for a call that was certainly not applied.
     pub(crate) fn error(&self, store: &str) -> Error {
         let code = self.code();
         let error = match self {
@@ -65,7 +66,7 @@ impl Fault {
         let store = store.to_owned();
         let said = error.to_string();
         let Some(code) = code else {
-            // A stored value of an unexpected type, or a row that has to be there and is not.
+            // A stored value has an unexpected type, or a required row is missing.
             return corrupt(store, &said);
         };
         match code {
@@ -93,7 +94,8 @@ impl Fault {
             | ErrorCode::ConstraintViolation
             | ErrorCode::TypeMismatch
             | ErrorCode::Unknown => corrupt(store, &said),
-            // "disk I/O error" alone hides which operation failed, such as growing the -shm file.
+            // "disk I/O error" alone does not tell which operation failed, such as growing the -shm
+            // file.
             ErrorCode::SystemIoFailure => {
                 let number = error.sqlite_error().map_or(0, |e| e.extended_code);
                 let detail = format!("{said} (SQLite code {number}): look after the disk");
@@ -103,10 +105,9 @@ impl Fault {
         }
     }
 
-    /// The error of a call whose transaction failed at its very end.
+    /// The error for a call whose transaction failed at the commit.
     ///
-    /// When the sync fails, everything may be in the log already, and a restart would find it
-    /// there.
+    /// If the sync fails, everything may already be in the log, and a restart would find it there.
     pub(crate) fn commit_error(&self, store: &str) -> Error {
         let is_io_failure = self.code() == Some(ErrorCode::SystemIoFailure);
         match self.error(store) {

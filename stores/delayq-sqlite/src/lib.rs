@@ -1,17 +1,17 @@
 //! SQLite store, the default store of delayq: tasks in one file, nothing to install.
 //!
-//! SQLite, because a second process (another instance during a rolling restart, a tool, a person
-//! with `sqlite3`) can open the file while the application runs, and because no database is tested
-//! better.
+//! SQLite was chosen because a second process (another instance during a rolling restart, a tool, a
+//! person with `sqlite3`) can open the file while the application runs, and because no database is
+//! tested better.
 //!
-//! One thread writes: the calls that come while it syncs wait in a bounded queue and share the next
+//! One thread writes: calls that arrive while it syncs wait in a bounded queue and share the next
 //! transaction and its sync. Two threads answer queries. Several processes may open one file: they
-//! take turns by SQLite's write lock.
+//! take turns with SQLite's write lock.
 //!
 //! The floors, each using only those below it: `store`, `operate`, `presence`, `chronicle` (the
-//! contract) · `commit` (threads and calls) · `operations` (one module an operation) · `rows` (a
-//! transaction and its rows) · `schema`, `connection`, `error`. Reading order:
-//! `schema/schema_1.sql` (what is kept), `rows`, `operations::submit`, `operations::claim`,
+//! contract) · `commit` (threads and calls) · `operations` (one module for each operation) · `rows`
+//! (a transaction and its rows) · `schema`, `connection`, `error`. Reading order:
+//! `schema/schema_1.sql` (the stored data), `rows`, `operations::submit`, `operations::claim`,
 //! `operations::settle`, then `commit::writer`.
 
 mod chronicle;

@@ -19,7 +19,7 @@ use crate::operations::{change, query};
 use crate::rows::{Tx, TypeTasks};
 use crate::store::SqliteStore;
 
-/// A step of a scan, a purge or an audit.
+/// The size of one step of a scan, a purge or an audit.
 const STEP: Size = Size::tasks(STEP_TASKS);
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl Operate for SqliteStore {
         self.edit(task_type, configure).await
     }
 
-    /// O(log n), but for the number of due tasks, which are counted.
+    /// O(log n), except for the number of due tasks, which are counted.
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
         self.query(task_type, |tasks| query::stats(tasks)).await
     }
@@ -110,7 +110,7 @@ impl Operate for SqliteStore {
         Ok(purged)
     }
 
-    /// Forgets the ended tasks first, in batches: not those of a type in use.
+    /// Forgets the ended tasks first, in batches, unless the type is in use.
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
         let name = task_type.clone();
         let check = move |tasks: &mut TypeTasks<'_>| change::check_unused(tasks, &name);
@@ -133,7 +133,7 @@ impl Operate for SqliteStore {
     }
 }
 
-/// Scans dead tasks, a step at a time.
+/// Scans dead tasks, one step at a time.
 async fn scan_dead(
     store: &SqliteStore,
     task_type: &TaskType,
@@ -151,7 +151,7 @@ async fn scan_dead(
     Ok(progress.changed)
 }
 
-/// Goes through an audit, a step at a time. Damaged rows of the type itself are part of it.
+/// Runs an audit, one step at a time. It includes damaged rows of the type itself.
 async fn run_audit(
     store: &SqliteStore,
     task_type: &TaskType,

@@ -1,4 +1,5 @@
-//! Operations: each reads what it needs, asks `delayq_core::machine` what follows, and writes it.
+//! Operations: each reads its data, asks `delayq_core::machine` for the decision, and writes the
+//! result.
 
 pub(crate) mod actions;
 pub(crate) mod audit;

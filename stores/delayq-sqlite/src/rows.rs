@@ -2,7 +2,7 @@
 //!
 //! A [`Tx`] is the transaction of a group of calls. It holds the [`TypeRow`] of each type that an
 //! operation touches, and writes it back once. A [`TypeTasks`] is one type in it: every change of a
-//! task's row goes through here, and is counted.
+//! task's row goes through it, and is counted.
 
 mod context;
 mod end;

@@ -1,4 +1,4 @@
-//! Form of the file: owner, version, and the steps from one version to the next.
+//! Format of the file: owner, version, and the steps from one version to the next.
 
 use delayq_core::error::Error;
 use rusqlite::{Connection, TransactionBehavior};
@@ -9,18 +9,18 @@ use crate::error::Outcome;
 const APPLICATION: i64 = 0x646c_7971;
 
 /// The SQL that leads from each version to the next, beginning with an empty file. Steps are only
-/// ever appended: files of every version exist.
+/// appended, as files of every version exist.
 pub(crate) const STEPS: &[&str] = &[
     include_str!("schema/schema_1.sql"),
     include_str!("schema/schema_2.sql"),
 ];
 
-/// Columns that came later and that every release of this version can do without: table, name,
-/// type. They are no step, which would keep older processes out. Of `types` the limits of the fleet
-/// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
-/// process does not count, and the end of the latest one forgotten before its retention was over.
-/// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
-/// identity; `errors`, an `ErrorLog`; and `settled_by`, how a lock was settled, as a number.
+/// Columns that were added later and that every release of this version can do without: table,
+/// name, type. They are not a step, as a step would lock out older processes. In `types`: the fleet
+/// limits for all claimers, with the span in microseconds; the numbers of ended tasks, which an
+/// older process does not count; and the end of the latest task forgotten before its retention was
+/// over. In `tasks`: `holder`, the last fence issued to a holder, a space, and the holder's short
+/// identity; `errors`, an `ErrorLog`; and `settled_by`, the way a lock was settled, as a number.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
@@ -33,14 +33,14 @@ const COLUMNS: [[&str; 3]; 10] = [
     ["types", "failed", "INTEGER"],
     ["types", "forgotten", "INTEGER"],
 ];
-/// Those of `tasks`, by when they came.
+/// The columns of `tasks`, in the order in which they were added.
 const TASK_COLUMNS: [&str; 2] = [", holder TEXT, errors TEXT", ", settled_by INTEGER"];
 
-/// Tables that came later and that every release of this version can do without: no step, either.
-/// Nothing of an earlier release reads or writes them.
+/// Tables that were added later and that every release of this version can do without; not a step
+/// either. Earlier releases neither read nor write them.
 const TABLES: &str = include_str!("schema/tables.sql");
 
-/// The version that this release writes, and the newest that it reads.
+/// The version that this release writes, which is also the newest that it reads.
 pub(crate) fn version(steps: &[&str]) -> u32 {
     u32::try_from(steps.len()).unwrap_or(u32::MAX)
 }
@@ -53,15 +53,15 @@ struct Label {
     is_empty: bool,
 }
 
-/// Refuses a file that is not delayq's or is of a newer release. It reads only.
+/// Refuses a file that does not belong to delayq or is from a newer release. Only reads.
 pub(crate) fn check(connection: &Connection, store: &str) -> Outcome<()> {
-    // In one snapshot: another process may be making the file right now.
+    // In one snapshot, as another process may be creating the file right now.
     let snapshot = connection.unchecked_transaction()?;
     let label = read_label(&snapshot)?;
     refuse_foreign(label, store, STEPS)
 }
 
-/// Brings the file to the newest version, in one transaction.
+/// Migrates the file to the newest version, in one transaction.
 pub(crate) fn migrate(connection: &mut Connection, store: &str, steps: &[&str]) -> Outcome<()> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let label = read_label(&tx)?;
@@ -98,10 +98,11 @@ fn add_column(connection: &Connection, [table, column, kind]: [&str; 3]) -> Outc
     Ok(())
 }
 
-/// Adds [`TASK_COLUMNS`] to the definition of `tasks`, which is all that columns without a value
-/// need. `ALTER TABLE` would read every row of a STRICT table first: for longer than other
-/// processes wait, and one damaged row would keep the whole file shut. Source: the procedure for
-/// changes that leave the content as it is, <https://www.sqlite.org/lang_altertable.html>.
+/// Adds [`TASK_COLUMNS`] to the definition of `tasks`, which is enough for columns without values.
+/// `ALTER TABLE` would first read every row of a STRICT table: this takes longer than other
+/// processes wait, and one damaged row would keep the whole file from opening. Source: the
+/// procedure for changes that do not affect the content,
+/// <https://www.sqlite.org/lang_altertable.html>.
 fn widen_tasks(connection: &Connection) -> Outcome<()> {
     let definition = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'tasks'";
     let sql: String = connection.query_row(definition, [], |row| row.get(0))?;
@@ -118,7 +119,7 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
     connection.execute_batch("PRAGMA writable_schema = ON")?;
     let change = "UPDATE sqlite_schema SET sql = ?1 WHERE type = 'table' AND name = 'tasks'";
     let changed = connection.execute(change, [wide]);
-    // Other connections read the definition anew by it, and RESET has this one do so.
+    // Makes other connections read the definition again; RESET does the same for this one.
     connection.execute_batch(&format!(
         "PRAGMA schema_version = {}; PRAGMA writable_schema = RESET",
         schema.wrapping_add(1)
@@ -128,7 +129,7 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
     Ok(())
 }
 
-/// Refuses to go on in a file that a newer release has changed meanwhile.
+/// Refuses to continue in a file that a newer release has changed meanwhile.
 pub(crate) fn check_version(connection: &Connection, store: &str) -> Outcome<()> {
     let mut select = connection.prepare_cached("PRAGMA user_version")?;
     let found: u32 = select.query_row([], |row| row.get(0))?;
@@ -138,7 +139,7 @@ pub(crate) fn check_version(connection: &Connection, store: &str) -> Outcome<()>
     Err(incompatible(store, found, STEPS).into())
 }
 
-/// Checks that a file in use still is what was opened.
+/// Checks that a file in use is still as it was opened.
 pub(crate) fn check_settings(connection: &Connection, store: &str) -> Outcome<()> {
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     if mode == "wal" {

@@ -1,4 +1,4 @@
-//! [`SqliteStore`] and the operations on tasks, as calls to the engine.
+//! [`SqliteStore`] and its operations on tasks, as calls to the engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +22,12 @@ use crate::operations::{change, query, replies, settle, submit};
 use crate::rows::{Context, Tx, TypeTasks};
 use crate::schema;
 
-/// Most tasks of one submit or settle step: some milliseconds of work. Larger batches are split.
+/// Maximum number of tasks in one submit or settle step: some milliseconds of work. Larger batches
+/// are split.
 const STEP_TASKS: usize = 1_000;
 
-/// Most bytes of messages of one submit step, so that steps with large messages are short, too.
+/// Maximum size of the messages of one submit step in bytes, so that steps with large messages are
+/// short, too.
 const STEP_BYTES: usize = 4 << 20;
 
 /// The SQLite store: tasks in one file.
@@ -34,12 +36,12 @@ const STEP_BYTES: usize = 4 << 20;
 /// calls share a sync. Several stores, in one process or many, may open the same file, each for a
 /// namespace of its own or for the same. The file has to be on a local disk.
 ///
-/// Beside the file stand its log (`-wal`), the index of the log (`-shm`) and a reserve of up to
-/// 20 MiB (`-reserve`). On a full disk the reserve is given up, and only new tasks are refused
-/// until there is room for it again. New files are readable for their owner alone.
+/// The folder also has the file's log (`-wal`), the index of the log (`-shm`) and a reserve of up
+/// to 20 MiB (`-reserve`). On a full disk the reserve is deleted, and only new tasks are refused
+/// until there is room for it again. New files are readable only for their owner.
 ///
-/// Dropping the future of a call does not take the call back: it may still be applied. A claim
-/// whose caller is gone is undone.
+/// Dropping the future of a call does not cancel the call: it may still be applied. A claim whose
+/// caller is gone is undone.
 #[derive(Debug)]
 pub struct SqliteStore {
     pub(crate) engine: Engine,
@@ -48,13 +50,13 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file at `path`, and makes it and its folder when they do not exist.
-    /// Acknowledgements survive a power loss.
+    /// Opens the file at `path`. Creates it and its folder if they do not exist. Acknowledgements
+    /// survive a power loss.
     ///
     /// # Errors
-    /// `Misconfigured`, `ReadOnly`, `Corrupt`, `Incompatible` say what is wrong with the file and
-    /// what to do; a file of another application, or one that is damaged, is not changed.
-    /// `Unavailable` when another program holds it locked for longer than a call may take.
+    /// `Misconfigured`, `ReadOnly`, `Corrupt`, `Incompatible` name the problem with the file and
+    /// what to do. A file of another application, or a damaged one, is not changed. `Unavailable`
+    /// if another program keeps it locked for longer than a call may take.
     pub async fn open(
         path: impl AsRef<Path>,
         clock: Arc<dyn Clock>,
@@ -63,11 +65,11 @@ impl SqliteStore {
         Self::open_with(path, clock, options, SqliteSync::Full).await
     }
 
-    /// Opens a file as [`open`](Self::open) does, synced in the way that `sync` says.
+    /// Opens a file like [`open`](Self::open), with the syncing given by `sync`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); `Misconfigured`, too, when `sync` cannot keep the durability asked
-    /// for.
+    /// As [`open`](Self::open); also `Misconfigured` if `sync` cannot provide the requested
+    /// durability.
     pub async fn open_with(
         path: impl AsRef<Path>,
         clock: Arc<dyn Clock>,
@@ -98,7 +100,7 @@ impl SqliteStore {
         }))
     }
 
-    /// Runs `operation` on a type, which is made if it is new.
+    /// Runs `operation` on a type, which is created if it is new.
     pub(crate) async fn edit(
         &self,
         task_type: &TaskType,
@@ -113,7 +115,7 @@ impl SqliteStore {
         self.engine.write(lane, Size::ONE, operation).await
     }
 
-    /// Runs `operation` on a type; one without a row reads as empty.
+    /// Runs `operation` on a type; a type without a row reads as empty.
     pub(crate) async fn edit_known<R: Send + 'static>(
         &self,
         task_type: &TaskType,
@@ -125,7 +127,7 @@ impl SqliteStore {
         self.engine.write(Lane::Operations, size, operation).await
     }
 
-    /// Reads a type; one without a row reads as empty.
+    /// Reads a type; a type without a row reads as empty.
     pub(crate) async fn query<R: Send + 'static>(
         &self,
         task_type: &TaskType,
@@ -136,7 +138,7 @@ impl SqliteStore {
         self.engine.read(query).await
     }
 
-    /// Runs `operation` on each of a batch, a step at a time.
+    /// Runs `operation` on each item of a batch, one step at a time.
     async fn edit_each<T: Send + 'static, R: Send + 'static>(
         &self,
         bucket: &Bucket,
@@ -198,7 +200,7 @@ impl Store for SqliteStore {
         let mut outcomes = Vec::with_capacity(tasks.len());
         let mut steps = steps(tasks).into_iter();
         while let Some(step) = steps.next() {
-            // While one step is written, the next is in line.
+            // While one step is written, the next is already in the queue.
             let next = steps.next().unwrap_or_default();
             let (mut done, mut more) = tokio::join!(self.submit_step(step), self.submit_step(next));
             outcomes.append(&mut done);
@@ -303,7 +305,7 @@ impl Store for SqliteStore {
         self.engine.write(Lane::Operations, Size::ONE, check).await
     }
 
-    /// Leaves the file without a log, and the reserve. Dropping the store does the same in the
+    /// Leaves the file without its log and reserve. Dropping the store does the same in the
     /// background.
     async fn close(&self) {
         self.engine.close();
@@ -311,7 +313,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// The steps that a batch is split into: by number of tasks, and by their size.
+/// Splits a batch into steps, by number of tasks and by size.
 pub(crate) fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
     let mut steps: Vec<Vec<NewTask>> = Vec::new();
     let mut bytes = 0;

@@ -1,12 +1,12 @@
-//! Who acts, and from where: what the log of actions has of the one who calls a command.
+//! The actor and origin that the log of actions shows for a command.
 
 use delayq_ops::Operator;
 use delayq_plugin::TaskSubmitService;
 
-/// Variables that name the actor, the first one that is set.
+/// Variables that name the actor; the first one that is set counts.
 const VARIABLES: [&str; 4] = ["DELAYQ_ACTOR", "USER", "LOGNAME", "USERNAME"];
 
-/// The operator that changes of this command go through. `given` is the name of `--as`.
+/// The operator used for the changes of this command. `given` is the name from `--as`.
 pub(crate) fn operator(tasks: &TaskSubmitService, given: Option<&str>) -> Operator {
     let variable = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = given
@@ -16,7 +16,7 @@ pub(crate) fn operator(tasks: &TaskSubmitService, given: Option<&str>) -> Operat
     Operator::new(tasks, actor, format!("{} delayq-cli", host()))
 }
 
-/// A name of the command line.
+/// Parses a name on the command line.
 pub(crate) fn read_name(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("write the name of who acts".to_owned()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::failure::{Failure, REFUSED};
 use crate::text::json;
 
-/// What a command says in the end.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct CommandResult {
     text: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct CommandResult {
 }
 
 impl CommandResult {
-    /// Text for people with styles, and the same as JSON.
+    /// Text for people, with styles, and the same as JSON.
     pub(crate) fn new(text: impl Into<String>, json: impl Serialize) -> Result<Self, Failure> {
         let json = serde_json::to_value(json).map_err(io::Error::from)?;
         let text: String = text.into();
@@ -29,7 +29,7 @@ impl CommandResult {
         })
     }
 
-    /// Bytes that are the same for everybody: a script, a page.
+    /// Bytes that are the same for people and programs: a script, a page.
     pub(crate) fn raw(text: Vec<u8>) -> Self {
         Self {
             text,
@@ -38,18 +38,18 @@ impl CommandResult {
         }
     }
 
-    /// Nothing more to say: the command has printed what there was.
+    /// No further output: the command has already printed everything.
     pub(crate) fn said() -> Self {
         Self::raw(Vec::new())
     }
 
-    /// The same answer; the program ends with 1 unless `is_done`: refused, or nothing found.
+    /// The same result, but unless `is_done` the program ends with 1: refused, or nothing found.
     pub(crate) fn done_if(mut self, is_done: bool) -> Self {
         self.code = if is_done { 0 } else { REFUSED };
         self
     }
 
-    /// Prints it, and says how the program ends.
+    /// Prints the result and returns the exit code.
     pub(crate) fn print(self, is_json: bool) -> Result<ExitCode, Failure> {
         let mut stdout = anstream::stdout().lock();
         match self.json {

@@ -15,7 +15,7 @@ Exit codes:
   3  the store is not there, is not reached, or cannot be used as it is
   4  in doubt: the answer of the store was lost; the same command can be repeated";
 
-/// Look at the tasks of a delayq store; send, move, cancel and requeue them.
+/// Inspect the tasks of a delayq store; send, move, cancel and requeue them.
 #[derive(Debug, Parser)]
 #[command(name = "delayq", version, after_help = CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -25,7 +25,7 @@ pub(crate) struct Cli {
     pub(crate) action: Action,
 }
 
-/// What to do.
+/// The action to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     #[command(flatten)]

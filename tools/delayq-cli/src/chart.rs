@@ -1,14 +1,15 @@
-//! Bars of figures, drawn with letters.
+//! Bars of figures, drawn with characters.
 
 use delayq_plugin::Timestamp;
 
-/// The longest bar, in letters: beside a time and three numbers it fits into 80 columns.
+/// The length of the longest bar in characters: with a time and three numbers it fits into 80
+/// columns.
 const WIDTH: u64 = 30;
 
-/// Parts of a letter, by eighths.
+/// Partial blocks, by eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar for `value`, where `most` has the longest. Any value but zero has one.
+/// A bar for `value`; the bar for `most` is the longest. Any value except zero has a bar.
 pub(crate) fn bar(value: u64, most: u64) -> String {
     let eighths = u128::from(value) * u128::from(WIDTH * 8) / u128::from(most.max(1));
     let least = usize::from(value > 0);
@@ -17,7 +18,7 @@ pub(crate) fn bar(value: u64, most: u64) -> String {
     format!("{}{part}", "█".repeat((eighths / 8).min(30)))
 }
 
-/// A time as the head of a line, in UTC: `12-24 17:00`.
+/// A time at the start of a line, in UTC: `12-24 17:00`.
 pub(crate) fn clock(time: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(time.as_millis()) {
         Ok(time) => time.strftime("%m-%d %H:%M").to_string(),

@@ -1,4 +1,4 @@
-//! The commands: one file each, or one for what belongs together.
+//! The commands, one file for each, or one for several related ones.
 
 use clap::Subcommand;
 use delayq_ops::Operator;
@@ -31,22 +31,22 @@ mod transfer;
 mod type_list;
 mod watch;
 
-/// What to do with the store.
+/// A command on the store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the types: how many tasks, the oldest due, whether paused, who serves them.
+    /// List the types: number of tasks, oldest due task, pauses, serving instances.
     Types,
     /// Show the numbers of a type.
     Stats(stats::StatsArgs),
-    /// Show what happened to a type, minute by minute or hour by hour: done, failed, how late.
+    /// Show what happened to a type, by minute or hour: done, failed, lateness.
     Figures(figures::FiguresArgs),
-    /// Show how many tasks fall due, and when.
+    /// Show the number of tasks that fall due, by time.
     Forecast(forecast::ForecastArgs),
-    /// List tasks of a type, a page at a time.
+    /// List tasks of a type, one page at a time.
     List(list::ListArgs),
-    /// Show all that is known of a task.
+    /// Show everything known about a task.
     Show(show::ShowArgs),
-    /// Say why a task has not started, or started late, and show its life.
+    /// Explain why a task has not started, or started late, and show its life.
     Explain(explain::ExplainArgs),
     /// Send a task.
     Send(send::SendArgs),
@@ -58,48 +58,48 @@ pub(crate) enum Command {
     RunNow(change::TaskArgs),
     /// Replace the message of a scheduled task.
     Update(change::UpdateArgs),
-    /// Cancel all tasks of a type or pattern that fulfil the conditions.
+    /// Cancel all tasks of a type or pattern that meet the conditions.
     CancelAll(all::CancelAllArgs),
-    /// Move all such tasks to one time.
+    /// Move all matching tasks to one time.
     RescheduleAll(all::RescheduleAllArgs),
     /// List, group, requeue or discard dead tasks.
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    /// Start no task of a type or pattern until resumed.
+    /// Pause a type or pattern: none of its tasks start until resumed.
     Pause(pause::PauseArgs),
     /// End the pause of a type or pattern.
     Resume(pause::ResumeArgs),
-    /// Set the bound and the limits of a type, for the whole fleet.
+    /// Set the limits of a type, for the whole fleet.
     Configure(configure::ConfigureArgs),
     /// Remove a type without tasks from the list of types.
     DropType(configure::DropTypeArgs),
-    /// Remove all tasks of a type in a state, for good.
+    /// Remove all tasks of a type in one state, for good.
     Purge(purge::PurgeArgs),
-    /// List the waiting occurrences of recurring tasks, or remove those of one.
+    /// List the waiting occurrences of recurring tasks, or remove those of one task.
     Recurring(recurring::RecurringArgs),
-    /// List the running instances and what they serve.
+    /// List the running instances and the types they serve.
     Instances,
-    /// Find what is wrong with the store, its types and instances, each with what to do.
+    /// Find problems of the store, its types and its instances, each with its fix.
     Doctor,
-    /// Prove the stored structure of a type, or of all; mend it with --repair.
+    /// Check the stored structure of a type, or of all types; mend it with --repair.
     Audit(audit::AuditArgs),
-    /// Show what operators did: who, when, what, to which tasks, and how it ended.
+    /// Show what operators did: who, when, what, to which tasks, and the result.
     Log(log::LogArgs),
     /// Write the scheduled tasks of a type or pattern as lines of JSON.
     Export(transfer::ExportArgs),
-    /// Send the tasks that an export wrote; those that are there are left, so it can be repeated.
+    /// Send the tasks of an export. Tasks that already exist are left alone, so it can be repeated.
     Import(transfer::ImportArgs),
-    /// Send the tasks of this store to another; those that are there are left.
+    /// Send the tasks of this store to another one. Tasks that already exist there are left alone.
     Copy(transfer::CopyArgs),
     /// Serve the web page of the store on this machine, until Ctrl-C.
     Page(page::PageArgs),
-    /// Show what happens to a type as it happens, until Ctrl-C.
+    /// Show what happens to a type, live, until Ctrl-C.
     Watch(watch::WatchArgs),
-    /// Show all types on a screen that renews itself; q ends it.
+    /// Show all types on a screen that refreshes itself; q ends it.
     Top(top::TopArgs),
 }
 
-/// Does it. What changes something goes through the operator, which leaves an entry in the log.
+/// Runs the command. Changes go through the operator, which writes an entry to the log.
 pub(crate) async fn run(
     operator: &Operator,
     command: Command,

@@ -11,38 +11,39 @@ use crate::actor::read_name;
 use crate::failure::Failure;
 use crate::span::read_span;
 
-/// The retention of a configuration that names none. A call with a shorter one than the
-/// application's would forget what that protects; with a longer one nothing is forgotten here.
+/// The retention if the configuration sets none. A call with a shorter retention than the
+/// application's would forget records that it protects; with a longer one nothing is forgotten
+/// here.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// Which store, and how to talk about it.
+/// The store, and the form of the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
     /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or `url` in the
     /// configuration file. A password is better there than in the list of processes.
     #[arg(long, global = true, hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// The configuration file, in place of ~/.config/delayq.toml.
+    /// The configuration file, instead of ~/.config/delayq.toml.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The namespace; or DELAYQ_NAMESPACE, or `namespace` in the configuration file.
     #[arg(long, global = true)]
     pub(crate) namespace: Option<String>,
-    /// How long one call to the store may take, such as 10s.
+    /// Time limit of one call to the store, such as 10s.
     #[arg(long, global = true, value_name = "SPAN", value_parser = read_span)]
     pub(crate) timeout: Option<Duration>,
-    /// Who acts, for the log of actions; or DELAYQ_ACTOR, or the user of the system.
+    /// The actor for the log of actions; or DELAYQ_ACTOR, or the system's user.
     #[arg(long = "as", global = true, value_name = "NAME", value_parser = read_name)]
     pub(crate) actor: Option<String>,
-    /// Answer with one JSON document; its times are milliseconds since the epoch.
+    /// Print one JSON document; its times are milliseconds since the epoch.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Show the log of delayq: warnings, with -vv all, with -vvv for its developers.
+    /// Show delayq's log: warnings; with -vv also information, with -vvv also debug lines.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// Opens another store in the same way. Makes none.
+/// Opens another store in the same way. Never creates one.
 pub(crate) async fn open_other(
     args: &StoreArgs,
     url: &str,
@@ -56,7 +57,8 @@ pub(crate) async fn open_other(
     open(&args).await
 }
 
-/// Opens the store that the arguments, the environment or the configuration file name. Makes none.
+/// Opens the store named by the arguments, the environment or the configuration file. Never creates
+/// one.
 pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure> {
     let config = configuration(args)?;
     let url = args.url.as_deref().or(config.store_url());
@@ -66,7 +68,7 @@ pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure>
         Failure::usage(text)
     })?;
     let mut options = config.store_options(StoreOptions {
-        // An operator works on the store as it is: only a configuration may ask for more.
+        // An operator works on the store as it is: only a configuration may require more.
         durability: Durability::Memory,
         retention: RETENTION,
         remembered: MAX_REMEMBERED,
@@ -91,7 +93,7 @@ fn configuration(args: &StoreArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// `~/.config/delayq.toml`, where it is there.
+/// `~/.config/delayq.toml`, if it exists.
 fn default_file() -> Option<PathBuf> {
     let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -100,8 +102,8 @@ fn default_file() -> Option<PathBuf> {
     Some(folder.join("delayq.toml")).filter(|file| file.is_file())
 }
 
-/// The URL of a store that is there: a file that is not, or holds nothing, is refused, whatever the
-/// URL says about creating it.
+/// The URL of an existing store. Refuses a file that is missing or empty, whatever the URL says
+/// about creating it.
 fn existing(url: &str) -> Result<String, Failure> {
     if url.starts_with("memory:") {
         let text = "a memory store lives in the application's process: no other can look into it";

@@ -4,10 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::failure::Failure;
 
-/// Asks before a change of many tasks. `plan` says what it will touch, such as `cancel 7 tasks`.
+/// Asks before a change of many tasks. `plan` is the change in words, such as `cancel 7 tasks`.
 ///
 /// # Errors
-/// `Refused` without a yes, and where nobody can be asked and `--yes` is not given.
+/// `Refused` unless the answer is yes; without a terminal, unless `--yes` is given.
 pub(crate) fn ask(plan: &str, is_given: bool) -> Result<(), Failure> {
     if is_given {
         return Ok(());
@@ -22,7 +22,7 @@ pub(crate) fn ask(plan: &str, is_given: bool) -> Result<(), Failure> {
     }
 }
 
-/// Asks for the name of what is lost. `given` is what a script has written.
+/// Asks for the name of the thing to be removed. `given` is the name given by a script.
 ///
 /// # Errors
 /// `Refused` unless it is exactly `name`.
@@ -44,7 +44,7 @@ pub(crate) fn ask_for_name(plan: &str, name: &str, given: Option<&str>) -> Resul
     }
 }
 
-/// The line that a person types; `None` where there is none to ask.
+/// The line typed by a person; `None` if there is no terminal.
 fn answer(question: &str) -> io::Result<Option<String>> {
     let (stdin, mut stderr) = (io::stdin(), io::stderr());
     if !stdin.is_terminal() || !stderr.is_terminal() {

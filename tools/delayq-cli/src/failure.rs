@@ -1,4 +1,4 @@
-//! Why a command failed, and the code that the program ends with.
+//! Failures of a command, and their exit codes.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,47 +8,47 @@ use delayq_plugin::{BulkError, ConfigError, Error};
 
 /// The request was refused, or found nothing.
 pub(crate) const REFUSED: u8 = 1;
-/// The command line is wrong; clap uses the same.
+/// The command line is wrong; clap uses the same code.
 pub(crate) const USAGE: u8 = 2;
-/// The store is not reached, or cannot be used.
+/// The store cannot be reached or used.
 pub(crate) const NO_STORE: u8 = 3;
 /// The answer of the store was lost.
 pub(crate) const IN_DOUBT: u8 = 4;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What the store, or the check of a name or a filter, said.
+    /// The error of the store, or of the check of a name or a filter.
     #[error("{0}")]
     Store(#[from] Error),
-    /// A change of many tasks that ended in the middle.
+    /// A change of many tasks that stopped in the middle.
     #[error("{0}; the same command does the rest")]
     Bulk(#[from] BulkError),
-    /// A change of many dead tasks that ended in the middle.
+    /// A change of many dead tasks that stopped in the middle.
     #[error(
         "{error}; until then {done} of {count} tasks were changed, the same command does the rest"
     )]
     Partly {
-        /// What the store said.
+        /// The store's error.
         error: Error,
-        /// How many were changed.
+        /// The number changed.
         done: u64,
-        /// How many were meant.
+        /// The number selected.
         count: u64,
     },
-    /// A transfer that ended in the middle.
+    /// A transfer that stopped in the middle.
     #[error("{0}; {end}", end = rest(.0))]
     Transfer(#[from] TransferError),
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(#[from] ConfigError),
     /// The command line is wrong; the text says what to write.
     #[error("{0}")]
     Usage(String),
-    /// The store is not there; the text says what to do.
+    /// The store does not exist; the text says what to do.
     #[error("{0}")]
     NoStore(String),
-    /// Not done; the text says why, and what to do.
+    /// The request was not carried out; the text says why, and what to do.
     #[error("{0}")]
     Refused(String),
     /// Input or output failed.
@@ -62,12 +62,12 @@ impl Failure {
         Self::Usage(text.into())
     }
 
-    /// A request that was not done.
+    /// A request that was not carried out.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self::Refused(text.into())
     }
 
-    /// The code that the program ends with.
+    /// The exit code of the program.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Store(error) | Self::Partly { error, .. } => of_store(error),
@@ -84,7 +84,7 @@ impl Failure {
     }
 }
 
-/// How the rest of a transfer is done.
+/// The way to do the rest of a transfer.
 fn rest(failed: &TransferError) -> &'static str {
     match failed.fault {
         TransferFault::Line(_) => "mend or remove that line, then the same command does the rest",

@@ -1,8 +1,8 @@
-//! The command line of delayq: an operator's look at the tasks of a store, and hands on them.
+//! The command line of delayq, for operators to inspect and change the tasks of a store.
 //!
-//! One command is one file below `command`. It asks the store through
-//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`CommandResult`]:
-//! text for people, JSON for programs, and how the program ends.
+//! One command is one file below `command`. It calls the store through
+//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and returns a [`CommandResult`]: text
+//! for people, JSON for programs, and the exit code.
 
 #![allow(
     clippy::doc_markdown,
@@ -45,14 +45,14 @@ fn main() -> ExitCode {
     });
     match ended {
         Ok(code) => code,
-        // Whoever read the output has gone, such as `head`: enough was read.
+        // The reader of the output, such as `head`, has read enough and closed it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
         Err(failure) => {
             let mut stderr = anstream::stderr();
             let style = text::BAD;
-            // Nobody is left to tell when this fails.
+            // If this fails, there is nobody left to tell.
             let said = text::lines(&failure.to_string());
             let _ = writeln!(stderr, "{style}error{style:#}: {said}");
             failure.code()
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers what needs no store at once, and everything else with one.
+/// Runs commands that need no store at once, and all others with a store.
 fn run(cli: Cli) -> Result<CommandResult, Failure> {
     match cli.action {
         Action::Completions { shell } => {
@@ -89,8 +89,8 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
     }
 }
 
-/// The log of delayq, for `-v`. Without it an error is told once, by the command; only what the log
-/// of actions lacks is said in any case.
+/// Sets up delayq's log for `-v`. Without it an error is only reported once, by the command; only
+/// entries missing in the log of actions are always shown.
 fn log_to_stderr(verbose: u8) {
     let filter = match verbose {
         0 => "off,delayq_ops=error",

@@ -1,10 +1,10 @@
-//! Bars that show how far a command is, on a terminal alone.
+//! Progress bars of a command, only on a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar up to `count`, with the time that is left.
+/// A bar up to `count`, with the remaining time.
 pub(crate) fn bar(count: u64) -> ProgressBar {
     let bar = ProgressBar::new(count);
     let form = "{bar:30} {pos}/{len}, {eta} left";
@@ -12,7 +12,7 @@ pub(crate) fn bar(count: u64) -> ProgressBar {
     bar
 }
 
-/// A count of tasks without an end that is known, with its rate.
+/// A counter of tasks without a known end, with its rate.
 pub(crate) fn counter() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     let form = "{spinner} {pos} tasks, {per_sec}";
@@ -20,7 +20,7 @@ pub(crate) fn counter() -> ProgressBar {
     bar
 }
 
-/// A sign that it works, while nobody knows how long. It goes when it is dropped.
+/// A sign that the program is working, for an unknown time. Disappears when dropped.
 pub(crate) fn sign(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(what);
     bar.enable_steady_tick(Duration::from_millis(200));

@@ -1,4 +1,4 @@
-//! Which tasks of a type a command means.
+//! Selection of tasks of a type on the command line.
 
 use clap::Args;
 use delayq_plugin::{TaskFilter, TaskState};
@@ -6,10 +6,10 @@ use delayq_plugin::{TaskFilter, TaskState};
 /// Conditions on tasks; all of them have to hold.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Ids that begin so.
+    /// Ids that begin with this.
     #[arg(long)]
     prefix: Option<String>,
-    /// A header of exactly this value; several times for several.
+    /// A header with exactly this value; repeat it for several.
     #[arg(long, value_name = "NAME=VALUE", value_parser = read_header)]
     header: Vec<Header>,
     /// The group that the task was sent with.
@@ -25,7 +25,7 @@ pub(crate) struct Header {
 }
 
 impl Selection {
-    /// Whether there is no condition.
+    /// True if there is no condition.
     pub(crate) fn is_empty(&self) -> bool {
         self.prefix.is_none() && self.header.is_empty() && self.group.is_none()
     }
@@ -45,7 +45,7 @@ impl Selection {
     }
 }
 
-/// `NAME=VALUE` of the command line.
+/// Parses `NAME=VALUE` on the command line.
 pub(crate) fn read_header(text: &str) -> Result<Header, String> {
     let (name, value) = text
         .split_once('=')
@@ -56,7 +56,7 @@ pub(crate) fn read_header(text: &str) -> Result<Header, String> {
     })
 }
 
-/// A state of the command line.
+/// Parses a state on the command line.
 pub(crate) fn read_state(text: &str) -> Result<TaskState, String> {
     let states = [
         TaskState::Scheduled,

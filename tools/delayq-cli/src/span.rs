@@ -1,16 +1,16 @@
-//! Times and spans, as people write and read them.
+//! Times and spans in text form.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use delayq_plugin::{IntoDelay, IntoTime, Rate, Timestamp};
 
-/// A span of the command line, such as `30m` or `7d`.
+/// Parses a span on the command line, such as `30m` or `7d`.
 pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
     text.into_delay().map_err(|error| error.to_string())
 }
 
-/// A time of the command line, such as `2026-12-24T17:00Z`.
+/// Parses a time on the command line, such as `2026-12-24T17:00Z`.
 pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
     text.into_time().map_err(|error| error.to_string())
 }
@@ -19,7 +19,7 @@ pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
 pub(crate) fn read_rate(text: &str) -> Result<Duration, String> {
     let rate = read_fleet_rate(text)?;
     match rate.starts {
-        // More than a thousand a second are not told apart: due times are milliseconds.
+        // The maximum is a thousand a second, as due times are in milliseconds.
         1..=1_000 => Ok(rate.per / rate.starts),
         _ => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
     }
@@ -57,7 +57,7 @@ pub(crate) fn span(span: Duration) -> String {
     }
 }
 
-/// A rate of so many a second: `120/s`, `2.5/s`, `3.0/min`.
+/// A rate per second in a suitable unit: `120/s`, `2.5/s`, `3.0/min`.
 pub(crate) fn per_time(rate: f64) -> String {
     match rate {
         ..=0.0 => "0".to_owned(),
@@ -67,7 +67,7 @@ pub(crate) fn per_time(rate: f64) -> String {
     }
 }
 
-/// `in 5m` or `3s ago`, seen from `now`.
+/// `in 5m` or `3s ago`, relative to `now`.
 pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
     match time.cmp(&now) {
         Ordering::Less => format!("{} ago", span(now.since(time))),

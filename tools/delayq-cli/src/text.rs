@@ -5,20 +5,20 @@ use comfy_table::{Cell, ContentArrangement, Table, presets};
 use delayq_ops::is_invisible;
 use serde_json::Value;
 
-/// What is wrong.
+/// Style for problems.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What is beside the point.
+/// Style for minor details.
 pub(crate) const FAINT: Style = Style::new().dimmed();
-/// Names and numbers that matter.
+/// Style for important names and numbers.
 pub(crate) const STRONG: Style = Style::new().bold();
 
-/// Bytes of a message that are shown as hex where it is no text.
+/// Number of bytes of a message shown as hex if it is not text.
 const MAX_HEX: usize = 1_024;
 
-/// Columns that a table takes in any case: a terminal may say that it has none.
+/// Minimum width of a table in columns: a terminal may report that it has none.
 const LEAST_WIDTH: u16 = 40;
 
-/// A table with these heads, as wide as the terminal where there is one.
+/// A table with these headings, as wide as the terminal, if there is one.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -42,8 +42,8 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// Text from a task, an error or a URL on one line, with blanks for what is invisible or steers the
-/// terminal.
+/// Text from a task, an error or a URL on one line, with spaces in place of characters that are
+/// invisible or control the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace(
         |letter: char| letter.is_control() || is_invisible(letter),
@@ -51,14 +51,14 @@ pub(crate) fn one_line(text: &str) -> String {
     )
 }
 
-/// As [`one_line`], with its line breaks.
+/// Like [`one_line`], but keeps line breaks.
 pub(crate) fn lines(text: &str) -> String {
     let lines = text.lines().map(one_line);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The JSON of a document, on one line or on many, with those control characters escaped that JSON
-/// lets stand: some terminals obey them, too.
+/// The JSON of a document, on one line or on several. Escapes control characters that JSON allows,
+/// because some terminals obey them.
 pub(crate) fn json(document: &str) -> String {
     let mut escaped = String::with_capacity(document.len());
     for letter in document.chars() {
@@ -70,7 +70,8 @@ pub(crate) fn json(document: &str) -> String {
     escaped
 }
 
-/// A message: JSON with an indent, other text as it is but for control characters, the rest as hex.
+/// A message: JSON is indented, other text is shown without control characters, anything else as
+/// hex.
 pub(crate) fn message(bytes: &[u8]) -> String {
     if let Ok(json) = serde_json::from_slice::<Value>(bytes) {
         return lines(&format!("{json:#}"));
@@ -103,7 +104,8 @@ mod tests {
     fn a_message_is_json_or_text_or_hex_and_none_steers_the_terminal() {
         assert_eq!(message(b"{\"a\":1}"), "{\n  \"a\": 1\n}");
         assert_eq!(message(b"a\x1b[2Jb\nc"), "a [2Jb\nc");
-        // A CSI of one character, which JSON does not escape, and a mark that turns what follows.
+        // A one-character CSI, which JSON does not escape, and a mark that reverses the text after
+        // it.
         let hostile = "{\"a\":\"\u{9b}2J\u{202e}\"}";
         assert_eq!(message(hostile.as_bytes()), "{\n  \"a\": \" 2J \"\n}");
         assert_eq!(json("\"\u{9b}2J\u{7f}é\""), "\"\\u009b2J\\u007fé\"");

@@ -1,4 +1,4 @@
-//! Dead tasks by what killed them.
+//! Dead tasks, grouped by the error that killed them.
 
 use std::collections::BTreeMap;
 
@@ -10,54 +10,54 @@ use serde::Serialize;
 
 use crate::selection::selected;
 
-/// Most dead tasks that one call looks at: about 80 pages.
+/// Maximum number of dead tasks read by one call: about 80 pages.
 const MOST_READ: u64 = 10_000;
 
-/// Ids that a group shows.
+/// Number of ids shown for a group.
 const SAMPLES: usize = 5;
 
-/// Characters of an error that tell groups apart.
+/// Number of characters of an error used to tell groups apart.
 const ERROR_CHARS: usize = 200;
 
-/// Dead tasks in groups, those with the most first.
+/// Dead tasks in groups, largest group first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadGroups {
     /// The groups.
     pub groups: Vec<DeadGroup>,
-    /// How many dead tasks are in them.
+    /// The number of dead tasks in all groups.
     pub count: u64,
-    /// Whether all dead tasks were looked at; if not, the first 10,000 by their time of death, type
-    /// after type.
+    /// True if all dead tasks were read; otherwise only the first 10,000 by their time of death,
+    /// type after type.
     pub is_complete: bool,
 }
 
-/// Dead tasks of one type with the same error, but for its numbers and ids.
+/// Dead tasks of one type with the same error, ignoring its numbers and ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadGroup {
     /// The type.
     pub task_type: TaskType,
-    /// The error with each number and id as `#`, at most 200 characters.
+    /// The error with `#` for each number and id, at most 200 characters.
     pub error: String,
-    /// The last error of the task that died last, as it is.
+    /// The complete last error of the task that died last.
     pub latest_error: String,
-    /// How many tasks.
+    /// The number of tasks.
     pub count: u64,
-    /// When the first one died.
+    /// The time of the first death.
     pub first_at: Timestamp,
-    /// When the last one died.
+    /// The time of the last death.
     pub last_at: Timestamp,
-    /// The ids of up to five of them, those that died first.
+    /// The ids of up to five of them: those that died first.
     pub ids: Vec<TaskId>,
 }
 
 /// Groups the dead tasks of a type, or of the listed types that a pattern matches, by their last
-/// error. Of `filter` everything but the state and the due times counts. Reads up to 10,000 dead
-/// tasks with their messages, in pages of 128, each a call of its own.
+/// error. The state and the due times of `filter` are ignored. Reads up to 10,000 dead tasks with
+/// their messages, in pages of 128, with one call for each.
 ///
 /// # Errors
-/// `InvalidInput` for a filter with due times, and those of the store.
+/// `InvalidInput` for a filter with due times, and the store's errors.
 pub async fn dead_groups(
     tasks: &TaskSubmitService,
     types: &str,
@@ -118,7 +118,7 @@ fn add(groups: &mut BTreeMap<(TaskType, String), DeadGroup>, task_type: &TaskTyp
     }
 }
 
-/// The error with each number and each id as `#`.
+/// The error with `#` for each number and each id.
 pub(crate) fn folded(error: &str) -> String {
     let mut folded = String::new();
     let mut rest = error;
@@ -140,7 +140,8 @@ pub(crate) fn folded(error: &str) -> String {
     folded.chars().take(ERROR_CHARS).collect()
 }
 
-/// A UUID, a hash, a ULID or another generated name: hexadecimal with a digit, or long with many.
+/// True for a UUID, a hash, a ULID or another generated name: hexadecimal with a digit, or long
+/// with many digits.
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let is_hex = word.bytes().all(|c| c.is_ascii_hexdigit() || c == b'-');

@@ -1,4 +1,4 @@
-//! What is wrong with a store, its types and its instances.
+//! Problems of a store, its types and its instances.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,23 +15,23 @@ pub use finding::{Finding, Severity, Symptom};
 use crate::look::Look;
 use crate::span::said;
 
-/// Most types that are looked at: two calls each.
+/// Maximum number of types checked, with two calls for each.
 const MOST_TYPES: usize = 1_000;
 
-/// Running tasks of a type that are looked at, those whose locks expire first.
+/// Maximum number of running tasks of a type checked: those whose locks expire first.
 const MOST_LOCKS: usize = 128;
 
 /// How long a task may be due before that is a finding.
 const OVERDUE: Duration = minutes(1);
 
-/// How long an expired lock may lie: a claim takes it at once where there is one.
+/// How long an expired lock may remain: a running handler takes it over at once.
 const STALE: Duration = Duration::from_secs(10);
 
-/// Opens the store that `url` names and looks at it as [`doctor`] does. A store that cannot be
-/// opened, or not with the durability that `options` ask for, is the one finding.
+/// Opens the store of `url` and checks it like [`doctor`]. If it cannot be opened, or not with the
+/// durability in `options`, that is the only finding.
 ///
 /// # Errors
-/// `InvalidInput` for a URL that names no store, or a file that is not there.
+/// `InvalidInput` for a URL that names no store, or for a missing file.
 pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>> {
     match TaskSubmitService::connect(url, options).await {
         Ok(tasks) => {
@@ -44,26 +44,25 @@ pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>>
     }
 }
 
-/// Everything that is wrong, the worst first; empty when all is well. It changes nothing.
+/// All problems found, the worst first; empty if there are none. Changes nothing.
 ///
-/// The settings of the store are those of [`Store::check`](delayq_plugin::Store::check), which each
-/// start of a plugin relies on: of Redis the version, durability, replicas, eviction, memory and
-/// rights of the user; of SQLite journal and sync. Beside it: clocks, versions of the instances,
+/// The settings of the store are checked by [`Store::check`](delayq_plugin::Store::check), as at
+/// each start of a plugin: for Redis the version, durability, replicas, eviction, memory and rights
+/// of the user; for SQLite journal and sync. It also checks clocks, versions of the instances,
 /// types that nobody serves, dead and overdue tasks, pauses without an end, and locks of instances
-/// that are gone. Takes up to two calls a type, of at most 1,000 types.
+/// that are gone. Takes up to two calls for each type, for at most 1,000 types.
 ///
-/// A store that does not answer is the one finding. Any other call that fails is a finding too, and
-/// the others are made all the same.
+/// If the store does not answer, that is the only finding. Any other failed call is a finding, too,
+/// and the other calls are still made.
 pub async fn doctor(tasks: &TaskSubmitService) -> Vec<Finding> {
     let found = examine(tasks).await;
     found.unwrap_or_else(|error| vec![of_store(&error)])
 }
 
-/// As [`doctor`], for those who tell a store that does not answer from one that has something
-/// wrong.
+/// Like [`doctor`], for callers that distinguish a store without answers from one with problems.
 ///
 /// # Errors
-/// That of a store that does not answer.
+/// The error of a store that does not answer.
 pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if let Err(error) = tasks.store().check().await {
@@ -92,7 +91,7 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Whether further calls would only wait as long again.
+/// True if further calls would only wait as long again.
 fn is_silent(error: &Error) -> bool {
     matches!(
         error,
@@ -108,7 +107,7 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
     for task_type in types.iter().take(MOST_TYPES) {
         let look = match Look::at(tasks, task_type.as_str()).await {
             Ok(look) => look,
-            // What is damaged is one type's: the others are looked at.
+            // The damage concerns one type: the others are still checked.
             Err(error) if !is_silent(&error) => {
                 findings.push(of_store(&error));
                 continue;
@@ -132,7 +131,7 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
     Ok(())
 }
 
-/// What a store says about itself. Its error names the line to change.
+/// The finding for an error of the store, which names the line to change.
 fn of_store(error: &Error) -> Finding {
     let (found, fix) = match error {
         Error::Misconfigured {
@@ -195,7 +194,7 @@ fn clocks(look: &Look) -> Option<Finding> {
     })
 }
 
-/// What the counts of a type show.
+/// The findings in the counts of a type.
 fn of_type(
     task_type: &TaskType,
     look: &Look,
@@ -271,12 +270,12 @@ fn of_type(
     }
 }
 
-/// So many, and what is said of one or of many.
+/// The number, with the text for one or for many.
 fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Locks that have expired, and locks of instances that are gone.
+/// Findings about expired locks, and about locks of instances that are gone.
 async fn locks(
     tasks: &TaskSubmitService,
     task_type: &TaskType,

@@ -1,4 +1,4 @@
-//! Why a task has not started, or started late.
+//! Explains why a task has not started, or started late.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ pub use pace::Pace;
 use crate::look::Look;
 use crate::span;
 
-/// Most running tasks that are read to find the oldest.
+/// Maximum number of running tasks read to find the oldest.
 const RUNNING_READ: usize = 128;
 
-/// Most due tasks that are counted to find those before one. SQLite counts by walking an index,
-/// two to four million entries a second.
+/// Maximum number of due tasks counted to find those before a task. SQLite counts by walking an
+/// index, two to four million entries a second.
 const MOST_COUNTED: u64 = 10_000;
 
-/// Why a task is where it is: one sentence, and the figures behind it.
+/// The reason for a task's state: one sentence, and the figures behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -34,24 +34,24 @@ pub struct Explanation {
     pub task_type: TaskType,
     /// The task.
     pub id: TaskId,
-    /// Where it is; `None` when it is unknown.
+    /// Its state; `None` if it is unknown.
     pub state: Option<TaskState>,
     /// The answer, in one English sentence without line breaks.
     pub sentence: String,
-    /// The cause, with its figures. Its fields stand beside the others in JSON.
+    /// The cause, with its figures. In JSON its fields are flattened into this object.
     #[serde(flatten)]
     pub cause: Cause,
     /// How long it has been due, or how long after its due time it started. `None` if it is not
-    /// due, or that is not known: of a running task only that of its first attempt is.
+    /// due, or if that is not known: for a running task it is only known for the first attempt.
     #[serde(rename = "late_ms", serialize_with = "span::optional_millis")]
     pub late: Option<Duration>,
-    /// The store's time of the answer.
+    /// The store's time at the answer.
     pub now: Timestamp,
-    /// How the clocks of the store and of this host differ, if by more than 500 ms.
+    /// The difference between the clocks of the store and of this host, if above 500 ms.
     pub clock_skew: Option<ClockSkew>,
 }
 
-/// What is read before anything is concluded.
+/// The facts read before the conclusion.
 #[derive(Debug)]
 pub(crate) struct Subject {
     task_type: TaskType,
@@ -61,17 +61,17 @@ pub(crate) struct Subject {
     instances: Vec<InstanceInfo>,
 }
 
-/// Why a task has not started, or started late. Three to six calls of the store, none of which
-/// reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and
-/// for a task that is due the running tasks (up to 128), the number of those before it, and the
-/// figures of the last hour, which say how long a backlog takes.
+/// Explains why a task has not started, or started late. Takes three to six calls to the store,
+/// none of which reads more than 10,000 entries of an index: the task, the counts of its type, the
+/// instances, and for a due task the running tasks (up to 128), the number of tasks before it, and
+/// the figures of the last hour, which tell how long a backlog takes.
 ///
-/// It says what the store knows now. Why a task that has started was late is not kept: then there
-/// is how late it was. Limits and slots of a single process are not stored either: where nothing in
-/// the store holds a task, the answer is [`Cause::Backlog`] or [`Cause::Next`].
+/// The answer is what the store knows now. The store does not keep why a started task was late,
+/// only how late it was. It does not know the limits and slots of a single process either: if
+/// nothing in the store holds a task back, the answer is [`Cause::Backlog`] or [`Cause::Next`].
 ///
 /// # Errors
-/// `InvalidName` for a type or id that cannot be one, and those of the store.
+/// `InvalidName` for an invalid type or id, and the store's errors.
 pub async fn explain(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Explanation> {
     let subject = Subject::read(tasks, task_type, id).await?;
     subject.explanation(tasks).await
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    /// What a scheduled task waits for.
+    /// The reason why a scheduled task waits.
     async fn waits(&self, tasks: &TaskSubmitService, task: &TaskInfo) -> Result<Cause> {
         let now = self.look.stats.now;
         let by_time = if task.at > now {
@@ -159,7 +159,7 @@ impl Subject {
                 limit: self.look.stats.fleet_rate,
             }),
             _ => match self.look.skew {
-                // Handlers of this host hold back what its clock says is not due.
+                // Handlers of this host hold back tasks that are not due by its clock.
                 Some(skew @ ClockSkew::StoreAhead(_)) if task.at > self.look.host_now => {
                     Ok(Cause::ClocksDiffer {
                         due_at: task.at,
@@ -171,7 +171,7 @@ impl Subject {
         }
     }
 
-    /// A task whose due time is ahead, by the store's clock.
+    /// The cause for a task whose due time is ahead, by the store's clock.
     fn ahead(&self, task: &TaskInfo, from: WaitsFor) -> Cause {
         let (due_at, wait) = (task.at, task.at.since(self.look.stats.now));
         match (from, self.look.skew) {
@@ -189,7 +189,7 @@ impl Subject {
         }
     }
 
-    /// How many announced instances may serve the type.
+    /// The number of announced instances that may serve the type.
     fn serving(&self) -> usize {
         serving(&self.instances, &self.task_type)
     }
@@ -204,7 +204,7 @@ impl Subject {
         Ok(runs.min_by_key(|run| run.since))
     }
 
-    /// A due task that nothing in the store holds.
+    /// The cause for a due task that nothing in the store holds back.
     async fn in_line(&self, tasks: &TaskSubmitService, task: &TaskInfo) -> Result<Cause> {
         let stats = &self.look.stats;
         let counted = self.count_before(tasks, task).await?;
@@ -231,7 +231,7 @@ impl Subject {
         })
     }
 
-    /// How many tasks are due before it; `None` if they are too many to count.
+    /// The number of tasks due before it; `None` if there are too many to count.
     async fn count_before(
         &self,
         tasks: &TaskSubmitService,
@@ -252,7 +252,7 @@ impl Subject {
         }
     }
 
-    /// A task that runs or has ended.
+    /// The cause for a task that is running or has ended.
     fn started(&self, task: &TaskInfo) -> Cause {
         let (at, attempt) = (task.at, task.attempt);
         let error = task.history.last_error.clone();
@@ -286,7 +286,7 @@ impl Subject {
         }
     }
 
-    /// The instance of this short identity, with its place if it is announced.
+    /// The instance with this short identity, with its host and process if it is announced.
     pub(crate) fn holder(&self, short: &str) -> Holder {
         let mut instances = self.instances.iter();
         let announced = instances.find(|one| one.id.short() == short);

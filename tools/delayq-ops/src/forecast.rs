@@ -1,4 +1,4 @@
-//! How many tasks fall due, and when.
+//! Forecast: the number of tasks that fall due, by time.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use serde::Serialize;
 
 use crate::selection::selected;
 
-/// Tasks that one call is meant to count. SQLite counts by walking an index, one to three million
-/// entries a second: measured with a million tasks by `cargo xtask bench --eyes`.
+/// Number of tasks that one call should count. SQLite counts by walking an index, one to three
+/// million entries a second: measured with a million tasks by `cargo xtask bench --eyes`.
 const TASKS_A_CALL: u64 = 4_000;
 
-/// The time that the first call looks at, of a type with more tasks than one call counts, and the
-/// first one behind a time without any: many may be due together there.
+/// The length of the first slice of a type with more tasks than one call counts, and of the first
+/// slice after a time without tasks: many tasks may be due together there.
 const FIRST_SLICE: Duration = Duration::from_secs(1);
 
-/// An id behind all others that people use.
+/// An id that sorts after all ids used in practice.
 const LAST_ID: &str = "~";
 
-/// Most calls of one forecast.
+/// Maximum number of calls for one forecast.
 const MOST_CALLS: usize = 2_500;
 
-/// How many scheduled tasks fall due in each part of a time.
+/// The number of scheduled tasks that fall due in each part of a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Forecast {
-    /// Where it begins: the store's now, or this host's where no type has tasks.
+    /// Its start: the store's present time, or this host's if no type has tasks.
     pub from: Timestamp,
-    /// Where it ends.
+    /// Its end.
     pub to: Timestamp,
     /// The parts, of the same length to the millisecond, in order.
     pub buckets: Vec<ForecastBucket>,
-    /// Tasks that were due before it begins, and wait.
+    /// Tasks that were due before its start and are waiting.
     pub overdue: u64,
     /// Tasks that are due after it ends.
     pub later: u64,
-    /// The types that were counted.
+    /// The types counted.
     pub types: Vec<TaskType>,
-    /// Whether everything was counted. If not, 2,500 calls were not enough: the type after the
-    /// last one in `types` is counted in part, and those behind it are not.
+    /// True if everything was counted. If not, 2,500 calls were not enough: the type after the last
+    /// one in `types` is only partly counted, and those after it are not.
     pub is_complete: bool,
 }
 
@@ -53,25 +53,24 @@ pub struct ForecastBucket {
     pub from: Timestamp,
     /// The first millisecond after it.
     pub to: Timestamp,
-    /// How many tasks fall due in it.
+    /// The number of tasks that fall due in it.
     pub due: u64,
 }
 
-/// How many tasks of a type, or of the listed types that a pattern such as `mail.*` matches, fall
-/// due in each of `buckets` parts (1 to 1,000) of the time from now to `horizon`. Recurring tasks
-/// count with the one occurrence that waits, retries with their next attempt.
+/// The number of tasks of a type, or of the listed types that a pattern such as `mail.*` matches,
+/// that fall due in each of `buckets` parts (1 to 1,000) of the time from now to `horizon`. A
+/// recurring task counts with the one waiting occurrence, a retry with its next attempt.
 ///
-/// The cost: a call a type for its counts, one more where tasks are due, and one for all parts
-/// together where it has up to 4,000 tasks ahead. On Redis that is O(log n) a part. SQLite walks
-/// the index over the tasks within the horizon, one to three million a second, beside its writer.
-/// Of a larger type calls look at slices that are as wide as about 4,000 tasks need: more are
-/// counted where many more are due together than shortly before. At most 2,500 calls are made,
-/// for about ten million tasks; `is_complete` says whether that was enough. Beside tasks that come
-/// and go the sum is not exact.
+/// The cost: one call per type for its counts, one more if tasks are due, and one for all parts
+/// together if it has up to 4,000 tasks ahead. On Redis that is O(log n) per part. SQLite walks the
+/// index over the tasks within the horizon, one to three million a second, in parallel to its
+/// writer. For a larger type, each call counts a slice wide enough for about 4,000 tasks; it counts
+/// more if suddenly many more are due together. At most 2,500 calls are made, for about ten million
+/// tasks; `is_complete` tells if that was enough. While tasks come and go, the sum is not exact.
 ///
 /// # Errors
-/// `InvalidInput` for no horizon or a bad number of buckets, `Unsupported` by a store that does not
-/// count, and those of the store.
+/// `InvalidInput` for an empty horizon or a bad number of buckets, `Unsupported` from a store that
+/// does not count, and the store's other errors.
 pub async fn forecast(
     tasks: &TaskSubmitService,
     types: &str,
@@ -127,7 +126,7 @@ impl Forecast {
             due: 0,
         };
         let mut parts: Vec<_> = (0..buckets).map(bucket).collect();
-        // A horizon of fewer milliseconds than parts has empty ones.
+        // A horizon with fewer milliseconds than parts has empty parts.
         parts.retain(|bucket| bucket.from < bucket.to);
         Ok(Self {
             from,
@@ -140,7 +139,7 @@ impl Forecast {
         })
     }
 
-    /// Counts a type; `false` when the calls ran out before its end.
+    /// Counts a type. Returns false if the calls ran out before its end.
     async fn add(
         &mut self,
         tasks: &TaskSubmitService,
@@ -189,8 +188,8 @@ impl Forecast {
         Ok(true)
     }
 
-    /// How many tasks were due before the forecast begins: those that have fallen due since are a
-    /// part of it.
+    /// The number of tasks that were due before the start; tasks that fell due since are part of
+    /// the forecast.
     async fn overdue(
         &self,
         tasks: &TaskSubmitService,
@@ -206,7 +205,8 @@ impl Forecast {
         Ok(stats.due.saturating_sub(since))
     }
 
-    /// What the next call counts: whole buckets of one length from the `nth` on, or a part of it.
+    /// The part counted by the next call: whole buckets of one length from the `nth` on, or a part
+    /// of one.
     fn slice(&self, nth: usize, at: Timestamp, width: Duration) -> Slice {
         let end = at.plus(width);
         let mut slice = Slice { to: end, steps: 1 };
@@ -230,7 +230,7 @@ impl Forecast {
     }
 }
 
-/// When the first task is due that is not due before `at`.
+/// The due time of the first task that is due at `at` or later.
 async fn next_due(
     tasks: &TaskSubmitService,
     task_type: &str,
@@ -241,13 +241,13 @@ async fn next_due(
     Ok(page.await?.tasks.first().map(|task| task.at))
 }
 
-/// What one call counts.
+/// The part counted by one call.
 struct Slice {
     to: Timestamp,
     steps: usize,
 }
 
-/// A width in which [`TASKS_A_CALL`] fall due, if they do so as in the slice before.
+/// A width in which [`TASKS_A_CALL`] tasks fall due, at the rate of the previous slice.
 fn next_width(width: Duration, counted: u64) -> Duration {
     let widest = width.saturating_mul(8);
     let ms = width.as_millis() * u128::from(TASKS_A_CALL) / u128::from(counted.max(1));

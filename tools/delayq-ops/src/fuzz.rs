@@ -1,5 +1,4 @@
-//! Entrances of the fuzz targets in `proof/fuzz`, for them alone: files, and what is left of a
-//! lmstfy.
+//! Entry points for the fuzz targets in `proof/fuzz` only: export files, and the data of lmstfy.
 
 use delayq_plugin::Timestamp;
 
@@ -7,10 +6,10 @@ use crate::transfer::Line;
 
 pub use crate::lmstfy::fuzz::{lmstfy_job, lmstfy_payload, lmstfy_place, lmstfy_reply};
 
-/// A line of a file, as the line that it is written as again; `None` is a refusal.
+/// Reads a line of a file and writes it again; `None` if it is refused.
 ///
 /// # Panics
-/// If a task of it is beyond what a store takes, or another one.
+/// If its task exceeds the limits of a store, or differs from the one read.
 #[must_use]
 pub fn transfer_line(text: &[u8], now_ms: i64) -> Option<String> {
     let line = Line::read(text).ok()?;

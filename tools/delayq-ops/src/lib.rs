@@ -1,21 +1,21 @@
-//! Operations for people who run delayq: what a command line, a web page and a server share.
+//! Operations for people who run delayq, shared by the command line, the web page and the server.
 //!
-//! - [`overview`]: all types at a glance, and what is wrong with them.
+//! - [`overview`]: all types at a glance, with their problems.
 //! - [`explain`]: why a task has not started, or started late, in one sentence.
-//! - [`timeline`]: what is known of a task, in the order of time.
-//! - [`forecast`]: how many tasks fall due, and when.
-//! - [`doctor()`]: what is wrong with a store and its instances, and which line to change.
-//! - [`dead_groups`]: dead tasks by what killed them.
+//! - [`timeline`]: the known events of a task, in order.
+//! - [`forecast`]: the number of tasks that fall due, by time.
+//! - [`doctor()`]: problems of a store and its instances, and the lines to change.
+//! - [`dead_groups`]: dead tasks by error.
 //! - [`Operator`]: changes tasks and types by hand, each with an entry in the log of actions.
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
 //! - [`LmstfyImport`]: the jobs that wait in a running lmstfy, moved into a store.
 //!
 //! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
-//! `Serialize`, and prints nothing. None but `import`, `copy` and an `Operator` changes anything.
-//! As JSON times are milliseconds since the epoch, and spans are milliseconds, in fields that end
-//! in `_ms`.
+//! `Serialize`, and prints nothing. Only `import`, `copy` and an `Operator` change anything. In
+//! JSON, times are milliseconds since the epoch, and spans are milliseconds, in fields that end in
+//! `_ms`.
 //!
-//! Errors are those of the store, see [`Error`](delayq_plugin::Error).
+//! Errors come from the store, see [`Error`](delayq_plugin::Error).
 
 mod dead;
 mod doctor;

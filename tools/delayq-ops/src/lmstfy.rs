@@ -1,9 +1,10 @@
-//! The jobs of lmstfy as tasks: their types and headers, and the move of those that wait.
+//! The jobs of lmstfy as tasks: their types and headers, and the move of the waiting ones.
 //!
 //! lmstfy keeps a job in several keys: its data under `j/NAMESPACE/QUEUE/ID`, and its place in the
 //! set `timer_set` (delayed, or taken by a consumer), in the list `q/NAMESPACE/QUEUE` (ready) or in
-//! `d/NAMESPACE/QUEUE` (dead). A move takes a place out and into a list of its own in one step,
-//! sends the job, and then forgets it: whatever interrupts it, the next one goes on from there.
+//! `d/NAMESPACE/QUEUE` (dead). A move takes the entry out of its place and into a separate list in
+//! one step, sends the job, and then forgets it. If it is interrupted, the next move continues from
+//! there.
 
 use std::fmt::Write;
 
@@ -23,17 +24,18 @@ pub use mover::LmstfyImport;
 pub use old_redis::LmstfyError;
 pub use report::LmstfyReport;
 
-/// The header that says how many attempts a job of lmstfy has.
+/// The header with the number of attempts of a lmstfy job.
 pub const LMSTFY_TRIES: &str = "lmstfy-tries";
-/// What the name of a header begins with that is an attribute of a job of lmstfy.
+/// The prefix of a header that is an attribute of a lmstfy job.
 pub const LMSTFY_ATTRIBUTE: &str = "lmstfy-attr-";
-/// What the type of a queue begins with whose name is too long for one. No name has a dot.
+/// The prefix of the type of a queue whose name is too long for one. No name of lmstfy contains a
+/// dot.
 const LONG: &str = "long.";
 
-/// The task type of a queue of lmstfy: `NAMESPACE:QUEUE`, and a hash of that where it is too long.
+/// The task type of a queue of lmstfy: `NAMESPACE:QUEUE`, or a hash of it if it is too long.
 ///
 /// # Errors
-/// A name has characters that no name has.
+/// A name contains invalid characters.
 pub fn lmstfy_type(namespace: &str, queue: &str) -> Result<TaskType> {
     let text = format!("{namespace}:{queue}");
     TaskType::new(&text).or_else(|_| {

@@ -1,8 +1,8 @@
-//! One look at a type, with the clocks beside it.
+//! One look at a type, together with the clocks.
 
 use delayq_plugin::{ClockSkew, Result, TaskSubmitService, Timestamp, TypeStats};
 
-/// Counts of a type, and how the clocks differed when they were read.
+/// The counts of a type, and the difference between the clocks when they were read.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) stats: TypeStats,

@@ -24,25 +24,25 @@ use self::many::DeadAction;
 use crate::lmstfy::{LmstfyError, LmstfyImport, LmstfyReport};
 use crate::transfer::{DeadTasks, Progress, TransferError, TransferReport, copy, import};
 
-/// Somebody who changes tasks and types by hand. Whatever it does is in the log of
+/// Somebody who changes tasks and types by hand. All its changes are in the log of
 /// [actions](delayq_plugin::store::Chronicle::actions): one entry after a change of one task or
-/// type, and one before and one after a change of many.
+/// type, and two entries for a change of many, before and after it.
 ///
-/// The log is written by the store that is changed. If it cannot be written, a change of many tasks
-/// is refused; a single one has happened by then, and a line at `error` says what the log lacks. A
-/// store that has no log is changed without one.
+/// The log is in the same store. If it cannot be written, a change of many tasks is refused; a
+/// change of a single task has already happened, and a line at `error` shows the missing entry. A
+/// store without a log is changed without entries.
 #[derive(Clone, Debug)]
 pub struct Operator {
     tasks: TaskSubmitService,
     actor: String,
     origin: String,
-    /// Whether somebody else writes the log.
+    /// True if somebody else writes the log.
     is_silent: bool,
 }
 
 impl Operator {
-    /// `actor` is who acts: the name of a user or token. `origin` is from where: an address, or a
-    /// host and its program.
+    /// `actor` is the name of the user or token that acts. `origin` is the place it acts from: an
+    /// address, or a host and its program.
     #[must_use]
     pub fn new(
         tasks: &TaskSubmitService,
@@ -57,8 +57,8 @@ impl Operator {
         }
     }
 
-    /// The same operator without entries in the log: for an application that writes them itself,
-    /// as it has this store behind a server.
+    /// The same operator without entries in the log, for an application that writes them itself
+    /// because it has this store behind a server.
     #[must_use]
     pub fn silent(mut self) -> Self {
         self.is_silent = true;
@@ -74,19 +74,19 @@ impl Operator {
         }
     }
 
-    /// Who acts.
+    /// The name of the actor.
     #[must_use]
     pub fn actor(&self) -> &str {
         &self.actor
     }
 
-    /// The service that it works through.
+    /// The service that it uses.
     #[must_use]
     pub fn tasks(&self) -> &TaskSubmitService {
         &self.tasks
     }
 
-    /// Sends a task, as [`send`](TaskSubmitService::send).
+    /// Sends a task, like [`send`](TaskSubmitService::send).
     ///
     /// # Errors
     /// As `send`.
@@ -177,7 +177,7 @@ impl Operator {
         self.logged(action, configured, end).await
     }
 
-    /// Leaves an entry for what was done by another way, such as a setting of a server.
+    /// Adds an entry for an action done in another way, such as a setting of a server.
     pub async fn note(&self, verb: &str, task_type: &str, detail: &str) {
         let action = self.action(verb, task_type);
         self.record(&action.ended(ActionEnd::Done, detail)).await;
@@ -220,14 +220,15 @@ impl Operator {
         self.logged(action, removed, end).await
     }
 
-    /// Schedules dead tasks again, their attempts counted anew, one `interval` after the other
-    /// (zero: all at once). Returns how many. `progress` hears how many are done, and of how many.
+    /// Schedules dead tasks again with their attempts reset, one `interval` after the other (zero:
+    /// all at once). Returns their number. `progress` is called with the number done and the total.
     ///
-    /// It runs as long as the intervals take. Dropped or failed in the middle, the rest stays dead.
+    /// It runs for as long as the intervals take. If it is dropped or fails in the middle, the rest
+    /// stays dead.
     ///
     /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant, and those of the store; the log says how
-    /// many were requeued.
+    /// `InvalidInput` for a contradictory filter, and the store's errors; the log has the number
+    /// requeued.
     pub async fn requeue(
         &self,
         selection: &DeadSelection,
@@ -241,7 +242,7 @@ impl Operator {
     /// [`requeue_dead`](TaskSubmitService::requeue_dead).
     ///
     /// # Errors
-    /// As `requeue_dead`, and those of the log.
+    /// As `requeue_dead`, and the log's errors.
     pub async fn requeue_dead(
         &self,
         task_type: &str,
@@ -255,13 +256,13 @@ impl Operator {
     /// [`discard_dead`](TaskSubmitService::discard_dead).
     ///
     /// # Errors
-    /// As `discard_dead`, and those of the log.
+    /// As `discard_dead`, and the log's errors.
     pub async fn discard_dead(&self, task_type: &str, filter: &DeadFilter) -> Result<Vec<TaskId>> {
         many::change_dead_once(self, task_type, filter, DeadAction::Discard).await
     }
 
-    /// Removes dead tasks for good. Returns how many. `progress` hears how many are done, and of
-    /// how many.
+    /// Removes dead tasks for good. Returns their number. `progress` is called with the number done
+    /// and the total.
     ///
     /// # Errors
     /// As [`requeue`](Self::requeue).
@@ -277,7 +278,7 @@ impl Operator {
     /// [`cancel_all`](delayq_plugin::TaskSubmitService::cancel_all).
     ///
     /// # Errors
-    /// As `cancel_all`, and those of the log.
+    /// As `cancel_all`, and the log's errors.
     pub async fn cancel_all(
         &self,
         types: &str,
@@ -292,7 +293,7 @@ impl Operator {
     /// [`reschedule_all`](delayq_plugin::TaskSubmitService::reschedule_all).
     ///
     /// # Errors
-    /// As `reschedule_all`, and those of the log.
+    /// As `reschedule_all`, and the log's errors.
     pub async fn reschedule_all(
         &self,
         types: &str,
@@ -312,7 +313,7 @@ impl Operator {
     /// [`purge`](delayq_plugin::TaskSubmitService::purge).
     ///
     /// # Errors
-    /// As `purge`, and those of the log.
+    /// As `purge`, and the log's errors.
     pub async fn purge(&self, task_type: &str, state: TaskState) -> Result<u64> {
         many::purge(self, task_type, state).await
     }
@@ -320,7 +321,7 @@ impl Operator {
     /// Sends the tasks of a file, as [`import`]. `file` is its name, for the log.
     ///
     /// # Errors
-    /// As `import`, and those of the log, of which no task is sent.
+    /// As `import`, and the log's errors, after which no task is sent.
     pub async fn import(
         &self,
         file: &str,
@@ -337,7 +338,7 @@ impl Operator {
     /// Sends the tasks of another store to this one, as [`copy`].
     ///
     /// # Errors
-    /// As `copy`, and those of the log, of which no task is sent.
+    /// As `copy`, and the log's errors, after which no task is sent.
     pub async fn copy_from(
         &self,
         from: &TaskSubmitService,
@@ -352,11 +353,11 @@ impl Operator {
         transfers::end(self, action, done).await
     }
 
-    /// Moves what waits in a running lmstfy to this store, as [`LmstfyImport`]. `place` is its
-    /// Redis without secrets, for the log.
+    /// Moves the waiting jobs of a running lmstfy to this store, like [`LmstfyImport`]. `place` is
+    /// the address of its Redis without secrets, for the log.
     ///
     /// # Errors
-    /// As of the import, and those of the log, of which no job is moved.
+    /// As for the import, and the log's errors, after which no job is moved.
     pub async fn import_lmstfy(
         &self,
         place: &str,
@@ -385,7 +386,7 @@ impl Operator {
         Action::new(&self.actor, &self.origin, verb, task_type)
     }
 
-    /// Does it, and logs how it ended.
+    /// Runs the change and logs its end.
     async fn logged<T>(
         &self,
         action: Action,
@@ -397,7 +398,7 @@ impl Operator {
         done
     }
 
-    /// Logs how a deed ended. A mistake of the caller was no deed.
+    /// Logs the end of a change. A mistake of the caller is not logged, as nothing was done.
     async fn log_end<T>(
         &self,
         action: Action,
@@ -416,10 +417,11 @@ impl Operator {
         self.record(&action).await;
     }
 
-    /// Logs what has happened. If the log cannot be written, a line at `error` says what it lacks.
+    /// Logs an action that was done. If the log cannot be written, a line at `error` shows the
+    /// missing entry.
     pub async fn record(&self, action: &Action) {
         if let Err(error) = self.log(action).await {
-            tracing::error!(%error, ?action, "an action was done and is not in the log");
+            tracing::error!(%error, ?action, "an action was done, but it is missing from the log");
         }
     }
 

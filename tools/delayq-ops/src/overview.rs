@@ -1,4 +1,4 @@
-//! All types at a glance: how many tasks, who serves them, how fast and how late.
+//! All types at a glance: numbers of tasks, serving instances, speed and lateness.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use serde::Serialize;
 
 use crate::span;
 
-/// Most types of one overview: each is two calls.
+/// Maximum number of types in one overview, with two calls for each.
 pub const MAX_OVERVIEW_TYPES: usize = 1_000;
 
-/// How far back the minutes of a type reach.
+/// How far back the minutes of a type go.
 const MINUTES: Duration = Duration::from_hours(1);
-/// How far back its recent figures reach.
+/// How far back its recent figures go.
 const RECENT: Duration = Duration::from_mins(5);
-/// Types that are asked for at once: on Redis their calls share pipelines.
+/// Number of types requested concurrently: on Redis their calls share pipelines.
 const AT_ONCE: usize = 32;
-/// How long a task of a served type may be due before that is trouble: handlers poll every second,
-/// and a full type works off what waits.
+/// How long a task of a served type may be due before that counts as trouble: handlers poll every
+/// second, and a busy type needs some time for its backlog.
 const OVERDUE: Duration = Duration::from_mins(1);
 
 /// The types of a store, and the instances that serve them.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Overview {
-    /// The store's time of the answer; that of this host where there is no type.
+    /// The store's time at the answer, or this host's if there are no types.
     pub now: Timestamp,
     /// The types, by name.
     pub types: Vec<TypeOverview>,
-    /// How many listed types match; more than there are in `types` if these are too many.
+    /// The number of listed types that match; larger than `types` if there are too many.
     pub type_count: usize,
     /// The announced instances.
     pub instances: Vec<InstanceInfo>,
@@ -46,31 +46,32 @@ pub struct TypeOverview {
     pub task_type: TaskType,
     /// Its counts, next due time and pause.
     pub stats: TypeStats,
-    /// How many announced instances may serve it.
+    /// The number of announced instances that may serve it.
     pub serving: usize,
-    /// What happened in the last five minutes, and in the present one; `None` if the store keeps no
-    /// figures. Instances add to them every 20 seconds.
+    /// Its figures in the last five minutes, including the present one; `None` if the store keeps
+    /// no figures. Instances add to them every 20 seconds.
     pub recent: Option<Figures>,
-    /// How long the recent figures reach back.
+    /// The time covered by the recent figures.
     #[serde(rename = "recent_ms", serialize_with = "span::millis")]
     pub recent_span: Duration,
-    /// The minutes of the last hour in which something happened.
+    /// The minutes of the last hour with any events.
     pub minutes: Vec<Spell>,
-    /// What should not be so.
+    /// Its problems.
     pub troubles: Vec<Trouble>,
 }
 
-/// What is wrong with a type at a glance.
+/// A problem of a type at a glance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Trouble {
-    /// It has tasks that are due, and no instance serves it.
+    /// It has due tasks, and no instance serves it.
     Unserved,
     /// Its first task has been due for a minute, it is served and not paused, and nothing has
     /// started in the last five minutes.
     Stuck,
-    /// Its first task has been due for a minute, and others are started: more comes than is done.
+    /// Its first task has been due for a minute, and others are being started: more tasks arrive
+    /// than are done.
     Behind,
     /// It is paused.
     Paused,
@@ -79,7 +80,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// One word for it.
+    /// The name of the problem, one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -93,7 +94,7 @@ impl Trouble {
 }
 
 impl TypeOverview {
-    /// Tasks done a second, in the last five minutes.
+    /// Tasks done per second in the last five minutes.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         let seconds = self.recent_span.as_secs_f64();
@@ -105,7 +106,7 @@ impl TypeOverview {
         Some(recent.done as f64 / seconds)
     }
 
-    /// Whether it is in this trouble.
+    /// True if it has this problem.
     #[must_use]
     pub fn is(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
@@ -116,7 +117,7 @@ impl TypeOverview {
         let is_overdue = self.stats.oldest_age() >= OVERDUE;
         let starts = self.recent.as_ref().map_or(0, |recent| recent.started);
         let waits = !is_paused && is_overdue && self.serving > 0;
-        // Without figures nobody knows whether something starts.
+        // Without figures it is unknown if anything starts.
         let is_known = self.recent.is_some();
         let found = [
             (self.stats.due > 0 && self.serving == 0, Trouble::Unserved),
@@ -130,11 +131,12 @@ impl TypeOverview {
     }
 }
 
-/// The listed types that a pattern matches, or the one that it names; the first
-/// [`MAX_OVERVIEW_TYPES`] by name. Two calls of the store a type, each in O(log n), and two more.
+/// The listed types that a pattern matches, or the single type that it names; the first
+/// [`MAX_OVERVIEW_TYPES`] by name. Takes two calls to the store for each type, each in O(log n),
+/// and two more.
 ///
 /// # Errors
-/// `InvalidName` for a pattern that is none, and those of the store.
+/// `InvalidName` for an invalid pattern, and the store's errors.
 pub async fn overview(tasks: &TaskSubmitService, types: &str) -> Result<Overview> {
     let pattern = TypePattern::new(types)?;
     let mut listed = tasks.types().await?;
@@ -142,10 +144,10 @@ pub async fn overview(tasks: &TaskSubmitService, types: &str) -> Result<Overview
     overview_of(tasks, listed).await
 }
 
-/// As [`overview`], of all listed types.
+/// Like [`overview`], for all listed types.
 ///
 /// # Errors
-/// Those of the store.
+/// The store's errors.
 pub async fn overview_of_all(tasks: &TaskSubmitService) -> Result<Overview> {
     let listed = tasks.types().await?;
     overview_of(tasks, listed).await

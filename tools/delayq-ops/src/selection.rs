@@ -1,8 +1,9 @@
-//! The types that an operation is about.
+//! The types selected for an operation.
 
 use delayq_plugin::{Result, TaskSubmitService, TaskType, TypePattern};
 
-/// The type that `types` names, listed or not; the listed ones that it matches as a pattern.
+/// The type that `types` names, whether listed or not; or, for a pattern, the listed types that
+/// match.
 pub(crate) async fn selected(tasks: &TaskSubmitService, types: &str) -> Result<Vec<TaskType>> {
     let pattern = TypePattern::new(types)?;
     if let TypePattern::Exact(task_type) = pattern {

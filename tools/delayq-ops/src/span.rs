@@ -1,4 +1,4 @@
-//! Spans of time: as people say them, and as JSON has them.
+//! Spans of time as readable text and in JSON.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Text of others, for people to look at.
+//! Foreign text, made safe for display.
 
-/// Whether a character shows nothing, or changes how the text behind it is shown: controls, marks
-/// of direction, blanks without a width, and tags. Only line feeds and tabs are left out.
+/// True if a character is invisible, or changes how the text after it is shown: controls, direction
+/// marks, zero-width spaces, and tags. Line feeds and tabs are the only exceptions.
 ///
 /// The ranges are those of Unicode 16: Cc, the soft hyphen, `Bidi_Control`, the joiners, the line
 /// and paragraph separators, invisible operators, the byte order mark, annotations and tags.

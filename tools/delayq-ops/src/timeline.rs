@@ -1,4 +1,4 @@
-//! What is known of a task, in the order of time.
+//! The known events of a task, in order.
 
 use std::time::Duration;
 
@@ -12,57 +12,57 @@ use crate::span::{self, said};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Moment {
-    /// When, on the store's clock; `None` where only the number of such moments is stored.
+    /// The time, by the store's clock; `None` if only the number of such moments is stored.
     pub at: Option<Timestamp>,
-    /// What happened, happens, or is to come. Its fields stand beside the others in JSON.
+    /// The past, present or future event. In JSON its fields are flattened into this object.
     #[serde(flatten)]
     pub kind: MomentKind,
-    /// The same as an English phrase, without line breaks.
+    /// The event as an English phrase, without line breaks.
     pub text: String,
 }
 
-/// What a moment is. As JSON an object whose `what` is the name in snake case.
+/// The kind of a moment. In JSON an object whose `what` is the name in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 #[non_exhaustive]
 pub enum MomentKind {
-    /// The store accepted it.
+    /// The store accepted the task.
     Submitted,
-    /// The due time that its last submit, reschedule or requeue gave; earlier ones are not kept.
+    /// The due time set by its last submit, reschedule or requeue; earlier ones are not kept.
     Due,
-    /// Attempts that failed or lost their lock, whose errors are no longer kept.
+    /// Attempts that failed or lost their lock and whose errors are no longer kept.
     Forgotten {
-        /// How many.
+        /// Their number.
         attempts: u32,
     },
-    /// It was given back without an attempt counted; when is not kept.
+    /// It was given back without counting an attempt; the time is not kept.
     Released {
-        /// How often.
+        /// The number of times.
         times: u32,
     },
-    /// An operator took it out of dead; when is not kept.
+    /// An operator took it out of dead; the time is not kept.
     Requeued {
-        /// How often.
+        /// The number of times.
         times: u32,
     },
     /// An attempt failed, or its lock expired.
     Failed {
         /// The attempt.
         attempt: u32,
-        /// Its error, cut to 200 bytes; or that its lock expired, with its holder.
+        /// Its error, cut to 200 bytes; or the expiry of its lock, with its holder.
         error: String,
-        /// Who made it, if that is known.
+        /// The instance that made it, if known.
         holder: Option<Holder>,
     },
-    /// An attempt was claimed, and started: one that failed, the present one, or the last one of a
-    /// task that is done.
+    /// An attempt was claimed and started: a failed one, the present one, or the last one of a task
+    /// that is done.
     Started {
         /// The attempt.
         attempt: u32,
-        /// Who runs it, if that is known; of a task that is done it is not kept.
+        /// The instance that runs it, if known; not kept for a task that is done.
         holder: Option<Holder>,
-        /// When it was due; `None` where that is not kept: see
-        /// [`due_at`](delayq_plugin::PastError::due_at), and of a task that is done.
+        /// Its due time; `None` if that is not kept: see
+        /// [`due_at`](delayq_plugin::PastError::due_at), and for a task that is done.
         due_at: Option<Timestamp>,
         /// How long after that it started.
         #[serde(rename = "late_ms", serialize_with = "span::optional_millis")]
@@ -70,34 +70,34 @@ pub enum MomentKind {
     },
     /// It ended, or died.
     Ended {
-        /// How.
+        /// The state in which it ended.
         state: TaskState,
-        /// Its last error, if that is kept.
+        /// Its last error, if kept.
         error: Option<String>,
     },
-    /// Now, and why it is where it is: [`Explanation::sentence`].
+    /// The present, and the reason for the task's state: [`Explanation::sentence`].
     Now,
     /// Its next attempt is due.
     Next {
         /// The number of that attempt.
         attempt: u32,
     },
-    /// Its lock expires, unless its holder extends it, which a living one does.
+    /// Its lock expires, unless its holder extends it, as a living holder does.
     LockExpires,
-    /// The request that runs it again after its end is due.
+    /// The request to run it again after its end is due.
     Again,
     /// From here on it does not start any more.
     Expires,
 }
 
-/// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
-/// for a task that the store does not know.
+/// The life of a task: submitted, due, each known attempt, the present, and the next events. Empty
+/// for a task unknown to the store.
 ///
 /// The store keeps the last five failed attempts of a task, each with its due time, start, end and
-/// holder, and counts the others. Of one that has ended it keeps the end and the start of its last
+/// holder, and counts the others. For an ended task it keeps the start and the end of its last
 /// attempt.
 ///
-/// Takes the calls of [`explain`](crate::explain()).
+/// Makes the same calls as [`explain`](crate::explain()).
 ///
 /// # Errors
 /// As [`explain`](crate::explain()).
@@ -108,7 +108,7 @@ pub async fn timeline(tasks: &TaskSubmitService, task_type: &str, id: &str) -> R
         let mut moments = past(&subject, task);
         moments.extend(present(&subject, task, &explained));
         moments.extend(to_come(task, explained.now));
-        // What has no time of its own comes right after the submit.
+        // Moments without a time come right after the submit.
         moments.sort_by_key(|moment| moment.at.or(task.submitted_at));
         moments
     });
@@ -120,7 +120,7 @@ fn moment(at: Option<Timestamp>, kind: MomentKind, text: impl Into<String>) -> M
     Moment { at, kind, text }
 }
 
-/// Until the present attempt.
+/// The moments before the present attempt.
 fn past(subject: &Subject, task: &TaskInfo) -> Vec<Moment> {
     let mut moments = Vec::new();
     if let Some(at) = task.submitted_at {
@@ -178,7 +178,7 @@ fn times(what: &str, times: u32) -> String {
     }
 }
 
-/// The present attempt or the end, and why.
+/// The present attempt or the end, and the reason.
 fn present(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
     let mut moments = Vec::new();
     if matches!(task.state, TaskState::Running | TaskState::Done) {
@@ -222,7 +222,7 @@ fn start(
     moment(at, kind, text)
 }
 
-/// What is ahead of `now`.
+/// The moments after `now`.
 fn to_come(task: &TaskInfo, now: Timestamp) -> Vec<Moment> {
     let mut moments = Vec::new();
     let at = Some(task.at);

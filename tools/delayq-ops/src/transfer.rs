@@ -1,4 +1,4 @@
-//! Tasks as lines of JSON, and from store to store.
+//! Tasks as lines of JSON, and copies from store to store.
 
 use std::io::{BufRead, Read as _, Write};
 
@@ -17,35 +17,37 @@ use self::arrivals::Arrivals;
 pub(crate) use self::line::Line;
 use self::source::Source;
 
-/// What becomes of dead tasks.
+/// The treatment of dead tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeadTasks {
-    /// They are left out, and counted. The default.
+    /// Leave them out, but count them. The default.
     #[default]
     LeaveOut,
-    /// They are exported, and imported as scheduled tasks that are due at once: no store takes a
-    /// task that is dead already.
+    /// Export them, and import them as scheduled tasks that are due at once: no store accepts a
+    /// task that is already dead.
     Include,
 }
 
-/// Hears how far a transfer is, after each page of up to 64 tasks.
+/// Called with the progress of a transfer after each page of up to 64 tasks.
 pub type Progress<'a> = &'a mut (dyn FnMut(&TransferReport) + Send);
 
-/// Longest line of a file, in bytes: the largest message, every byte of it escaped, and the rest.
+/// Maximum length of a line in bytes: the largest message with every byte escaped, and the rest.
 const MAX_LINE_BYTES: u64 = 8 << 20;
 
 /// Writes the scheduled tasks of a type, or of the listed types that a pattern such as `*` matches,
-/// one JSON object a line. Each line has the type, id, state, due time, expiry, message (as text,
-/// or as base64 in `message_base64` where it is not UTF-8) and headers, which [`import`] restores;
-/// and the time of the submit, the attempts, the history and the last errors, which it does not.
+/// one JSON object per line. Each line has the type, id, state, due time, expiry, message (as text,
+/// or as base64 in `message_base64` if it is not UTF-8) and headers, which [`import`] restores. It
+/// also has the submit time, the attempts, the history and the last errors, which [`import`] does
+/// not restore.
 ///
-/// Running tasks are not written, only counted: let them end, or export again. It is no snapshot:
-/// tasks that are sent, started or moved meanwhile may be missing or written twice, so stop the
-/// senders or pause the types first. Reads pages of 64 tasks, which bounds the memory (a message
-/// has at most 1 MiB). The writer is called from the calling thread, and should not block for long.
+/// Running tasks are not written, only counted: let them end, or export again. An export is not a
+/// snapshot: tasks that are sent, started or moved meanwhile may be missing or written twice, so
+/// stop the senders or pause the types first. Reads pages of 64 tasks, which bounds the memory (a
+/// message has at most 1 MiB). The writer is called from the calling thread, and should not block
+/// for long.
 ///
 /// # Errors
-/// [`TransferError`] with what was done until then, when the store or the writer fails.
+/// [`TransferError`] with the work done so far, if the store or the writer fails.
 pub async fn export(
     tasks: &TaskSubmitService,
     types: &str,
@@ -77,22 +79,22 @@ pub async fn export(
     }
 }
 
-/// Sends the tasks of a file that [`export`] wrote: with their type, id, due time, expiry, message
-/// and headers. One that was due by now is due at once. Attempts are counted anew; the time of the
-/// submit, the history, the errors and a request to run again cannot be restored. An expiry is the
-/// time that it was, also after the task is moved.
+/// Sends the tasks of a file written by [`export`], with their type, id, due time, expiry, message
+/// and headers. A task whose due time has passed is due at once. Attempts are reset; the submit
+/// time, the history, the errors and a request to run again cannot be restored. An expiry stays at
+/// its absolute time, even if the task is moved later.
 ///
-/// A task that the store has is not sent again, so a repeat, of the file or of its rest, doubles
-/// nothing while the tasks wait, run or are dead, and afterwards for as long as the store remembers
-/// ended ones (its retention). Another task with the same id stays as it is, and the line is among
-/// the refusals. Jobs do not pass the middleware of the service, as they have passed that of their
-/// first send. Up to 128 tasks are sent at once; memory is bounded by 4 MiB and one line of up to
-/// 8 MiB.
+/// A task that the store already has is not sent again. So repeating the file, or its rest,
+/// duplicates nothing while the tasks wait, run or are dead, and afterwards for as long as the
+/// store remembers ended ones (its retention). A different task with the same id is kept, and the
+/// line is counted as a refusal. Jobs do not pass the middleware of the service, as they passed it
+/// at their first send. Up to 128 tasks are sent at once; memory is bounded by 4 MiB and one line
+/// of up to 8 MiB.
 ///
 /// # Errors
-/// [`TransferError`] with the number of the line, for one that is broken, too long or of a newer
-/// version: every line before it is sent, none after it. The same when the store or the reader
-/// fails; some lines behind the one named may be sent then.
+/// [`TransferError`] with the number of the line, if it is broken, too long or of a newer version:
+/// every line before it is sent, none after it. The same if the store or the reader fails; then
+/// some lines after the one named may have been sent.
 pub async fn import(
     tasks: &TaskSubmitService,
     dead: DeadTasks,
@@ -112,7 +114,7 @@ pub async fn import(
         let taken = match read {
             Ok(line) => arrivals.take(number, line).await,
             Err(fault) => {
-                // What stands before the broken line is not lost.
+                // The lines before the broken one are not lost.
                 arrivals.send().await?;
                 return Err(arrivals.failed(number, fault));
             }
@@ -126,9 +128,9 @@ pub async fn import(
     Ok(arrivals.report)
 }
 
-/// Sends the tasks of one store to another, as [`export`] and [`import`] do with a file between
-/// them. Lines are counted from 1 in the order of the copy. The tasks stay in the first store, too:
-/// pause the types there before, so that none runs in both.
+/// Sends the tasks of one store to another, like [`export`] and [`import`] with a file between
+/// them. Lines are counted from 1 in the order of the copy. The tasks also stay in the first store:
+/// pause their types there first, so that no task runs in both.
 ///
 /// # Errors
 /// As [`export`] and [`import`]. A repeat does the rest.

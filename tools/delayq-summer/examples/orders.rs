@@ -1,6 +1,6 @@
 //! A shop on the framework summer: at its start it places an order, which is cancelled 2 s later
-//! unless it is paid. Ctrl-C ends it in order. Tasks are in `orders.sqlite`, or in the file that
-//! the variable `ORDERS` names.
+//! unless it is paid. Ctrl-C ends it cleanly. Tasks are in `orders.sqlite`, or in the file named by
+//! the variable `ORDERS`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use summer::plugin::{ComponentRegistry, MutableComponentRegistry, Service};
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/orders.toml");
 
-/// A component of the application, which the worker uses.
+/// A component of the application, used by the worker.
 #[derive(Clone)]
 struct Stock {
     place: &'static str,

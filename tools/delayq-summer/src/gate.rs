@@ -10,7 +10,8 @@ use summer::event::{AppBuiltEvent, AppEventListener, AppEventSubscriber};
 use tokio::sync::watch;
 
 /// Holds each run back until the application is built: services are injected after delayq has
-/// started, and the global application is set after these. Overdue tasks start at once otherwise.
+/// started, and the global application is set after that. Otherwise overdue tasks would start at
+/// once.
 pub(crate) struct Gate {
     is_open: watch::Receiver<bool>,
 }
@@ -34,7 +35,7 @@ impl Middleware for Gate {
             .await
             .is_ok();
         if !opened {
-            // The application was given up: another instance may have the task.
+            // The application was dropped: another instance may take the task.
             return Err(TaskError::release(seconds(0)));
         }
         next.run(message, cx).await

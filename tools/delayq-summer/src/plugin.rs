@@ -1,4 +1,4 @@
-//! The plugin as an application adds it.
+//! The plugin, as added to an application.
 
 use std::any::type_name;
 use std::fmt;
@@ -14,19 +14,19 @@ use crate::start::{Start, Step, Stepped};
 
 /// delayq as a plugin of summer: `App::new().add_plugin(DelayqPlugin::default())`.
 ///
-/// It starts when all plugins are built, whatever their order, with the section `[delayq]` of
+/// It starts when all plugins are built, whatever their order. It uses the section `[delayq]` of
 /// summer's configuration, whose keys are those of [`Config`](delayq_plugin::Config), and all
-/// workers that `#[task_worker]` registered. It adds two components:
+/// workers registered by `#[task_worker]`. It adds two components:
 /// [`TaskSubmitService`](delayq_plugin::TaskSubmitService), which sends tasks, and
 /// `Arc<`[`DelayQueuePlugin`](delayq_plugin::DelayQueuePlugin)`>`, for health and events. No worker
-/// runs before the application is built, so that
-/// [`App::global`](summer::app::App::global) is complete in each of them.
+/// runs before the application is built, so that [`App::global`](summer::app::App::global) is
+/// complete in each of them.
 ///
 /// Like a web server it keeps [`run`](AppBuilder::run) going until Ctrl-C or SIGTERM. Its shutdown
-/// hook is the first that runs: claims stop, running workers have the `grace` of the section (20 s
-/// by default), the rest is given back, and only then the hooks of other plugins close what workers
-/// use. The store is closed after the last hook. [`build`](AppBuilder::build) runs no hooks: end
-/// the plugin with [`shutdown`](delayq_plugin::DelayQueuePlugin::shutdown) then.
+/// hook runs first: claims stop, running workers have the `grace` of the section (20 s by default),
+/// and the rest is given back. Only then do the hooks of other plugins close resources that workers
+/// use. The store is closed after the last hook. [`build`](AppBuilder::build) runs no hooks: in
+/// that case end the plugin with [`shutdown`](delayq_plugin::DelayQueuePlugin::shutdown).
 ///
 /// # Errors
 /// A mistake in the section, a missing component or a store that cannot be opened is an error of
@@ -39,11 +39,11 @@ pub struct DelayqPlugin {
 }
 
 impl DelayqPlugin {
-    /// Hands summer's component `T` to the workers, which take it as delayq's
-    /// [`Component<T>`](delayq_plugin::Component). It must be there when all plugins are built: one
-    /// that a plugin, `#[component]` or `add_component` adds.
+    /// Passes summer's component `T` to the workers, which take it as delayq's
+    /// [`Component<T>`](delayq_plugin::Component). It must exist when all plugins are built, so it
+    /// has to be added by a plugin, `#[component]` or `add_component`.
     ///
-    /// What `#[derive(Service)]` makes comes later; see [`with`](Self::with).
+    /// Services of `#[derive(Service)]` are created later; see [`with`](Self::with).
     pub fn component<T: Clone + Send + Sync + 'static>(self) -> Self {
         self.with(|builder, app| {
             let missing = || {
@@ -56,10 +56,10 @@ impl DelayqPlugin {
     }
 
     /// Passes the builder of delayq's plugin through `step` before it starts: for workers added by
-    /// hand, pools, listeners, middleware, or components made of several. The configuration is in
-    /// it already. Several steps run in the order given.
+    /// hand, pools, listeners, middleware, or components built from several others. The builder
+    /// already has the configuration. Several steps run in the order given.
     ///
-    /// A service of `#[derive(Service)]` is handed to workers as a
+    /// Pass a service of `#[derive(Service)]` to workers as a
     /// [`LazyComponent`](summer::plugin::LazyComponent), which finds it when the worker runs:
     ///
     /// ```

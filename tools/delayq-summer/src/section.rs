@@ -8,7 +8,7 @@ use summer::app::AppBuilder;
 use summer::config::{ConfigRegistry, Configurable};
 use summer::error::{AppError, Result};
 
-/// delayq's configuration, read so that a mistake is named with section and key.
+/// delayq's configuration, parsed so that an error names section and key.
 #[derive(Configurable)]
 #[config_prefix = "delayq"]
 struct Section(Config);
@@ -20,12 +20,12 @@ impl<'de> Deserialize<'de> for Section {
     }
 }
 
-/// What summer's files say about delayq; without the section the defaults.
+/// The section about delayq in summer's files; the defaults without one.
 pub(crate) fn config(app: &AppBuilder) -> Result<Config> {
     match app.get_config::<Section>() {
         Ok(Section(config)) => Ok(config),
-        // The message alone: summer logs the error of a start in its `Debug` form, which would bury
-        // the message between the fields of the parser's error.
+        // Only the message: summer logs a start error in its `Debug` form, which would bury the
+        // message among the fields of the parser's error.
         Err(AppError::DeserializeErr(_, error)) => Err(anyhow!("{}", error.message()).into()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! End of delayq with the application.
+//! End of delayq together with the application.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -14,15 +14,15 @@ use summer::plugin::MutableComponentRegistry;
 use crate::gate::Gate;
 use crate::{section, shutdown};
 
-/// What a step returns.
+/// The result of a step.
 pub(crate) type Stepped =
     std::result::Result<DelayQueuePluginBuilder, Box<dyn Error + Send + Sync>>;
 
-/// A step of an application's own between configuration and start.
+/// An application's own step between configuration and start.
 pub(crate) type Step = Arc<dyn Fn(DelayQueuePluginBuilder, &AppBuilder) -> Stepped + Send + Sync>;
 
-/// Starts delayq when all plugins are built: their components are there, and a shutdown hook that
-/// is added now runs before theirs.
+/// Starts delayq when all plugins are built: their components exist by then, and a shutdown hook
+/// added now runs before theirs.
 pub(crate) struct Start {
     steps: Vec<Step>,
 }

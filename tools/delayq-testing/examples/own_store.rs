@@ -1,8 +1,6 @@
-//! A store of one's own: it wraps the memory store, counts its calls, and passes the contract
-//! suite.
+//! A custom store: it wraps the memory store, counts its calls, and passes the contract suite.
 //!
-//! `cargo test --example own_store` runs the suite; a store on a database of its own looks the
-//! same.
+//! `cargo test --example own_store` runs the suite; a store on another database looks the same.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

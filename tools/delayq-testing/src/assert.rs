@@ -1,8 +1,8 @@
-//! Assertions on what became of a task.
+//! Assertions on the state of a task.
 
 use delayq_core::{Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 
-/// What the store knows of a task that must be in `state`.
+/// Asserts that a task is in `state`, and returns its record.
 ///
 /// # Panics
 /// When the task is unknown or in another state, when a name is invalid, or when the store fails.
@@ -23,7 +23,7 @@ pub async fn assert_state(
     info
 }
 
-/// When a task is due that must be scheduled.
+/// Asserts that a task is scheduled, and returns its due time.
 ///
 /// # Panics
 /// As with [`assert_state`].
@@ -33,7 +33,7 @@ pub async fn assert_scheduled(store: &dyn Store, task_type: &str, id: &str) -> T
         .at
 }
 
-/// Asserts that a task is not known: it never was, or its retention is over.
+/// Asserts that a task is not known: it never existed, or its retention is over.
 ///
 /// # Panics
 /// When the task is known, when a name is invalid, or when the store fails.

@@ -12,8 +12,8 @@
 //! | [`damage_suite!`](crate::damage_suite) | data that a test can damage: [`Damageable`] |
 //! | [`clock_suite!`](crate::clock_suite) | clocks that a test sets: [`SettableClock`] |
 //!
-//! Each sentence becomes a `#[tokio::test]` of its own name, in a namespace of its own, and ends
-//! with an audit. Tests of one suite run beside each other.
+//! Each sentence becomes a `#[tokio::test]` of that name, in its own namespace, and ends with an
+//! audit. Tests of one suite run in parallel.
 //!
 //! The suites claim from every bucket of a type in turn and settle each lock where it was claimed.
 //! Order is asserted within a bucket.
@@ -77,25 +77,25 @@ pub use damage::Damaged;
 pub use rig::Rig;
 pub use suites::*;
 
-/// A place where stores can be opened, and the time that they live by.
+/// A place for opening stores, and the clock that they use.
 #[async_trait]
 pub trait StoreUnderTest: Send + Sync + 'static {
-    /// Opens the store with the namespace and retention of `options`; the durability is the
-    /// place's.
+    /// Opens the store with the namespace and retention of `options`; the durability depends on the
+    /// place.
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store>;
 
-    /// Lets `span` pass on the stores' clock: moves a virtual one, or waits.
+    /// Lets `span` pass on the stores' clock: advances a virtual clock, or waits.
     async fn advance(&self, span: Duration);
 }
 
-/// What can be done to the stored data of one task, behind the store's back.
+/// A damage to the stored data of one task, behind the store's back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// A bit of its message flips.
     Message,
-    /// Its place is lost: no index leads to the record any more.
+    /// Its index entry is lost: no index leads to the record any more.
     Place,
-    /// Its record is lost: an index leads to nothing.
+    /// Its record is lost: an index entry leads to nothing.
     Record,
 }
 

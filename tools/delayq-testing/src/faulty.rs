@@ -1,4 +1,4 @@
-//! A store that fails on request: the operations as seen through a broken network.
+//! A store that fails on request, as if seen through a broken network.
 
 use std::fmt;
 use std::future::pending;
@@ -23,16 +23,16 @@ pub use fault::Fault;
 pub(crate) use inline::{Inline, InlineStore};
 pub use observed::Observed;
 
-/// Decides by the name of the operation (`claim`, `settle`, ..).
+/// Chooses the fault by the name of the operation (`claim`, `settle`, ..).
 type Plan = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
 
-/// Decides by the bucket and the name of the operation.
+/// Chooses the fault by the bucket and the name of the operation.
 type BucketPlan = Box<dyn Fn(&Bucket, &'static str) -> Fault + Send + Sync>;
 
-/// Observes what the store behind the faults did.
+/// Observes the effects on the store behind the faults.
 type Witness = Box<dyn Fn(Observed<'_>) + Send + Sync>;
 
-/// Makes the wait of a late call.
+/// Creates the wait of a late call.
 type Delay = Box<dyn Fn() -> Sleep + Send + Sync>;
 
 /// Wraps a store; a plan decides what happens to each call.
@@ -67,7 +67,8 @@ impl fmt::Debug for FaultyStore {
 }
 
 impl FaultyStore {
-    /// `inner` seen through `plan`, which decides by the name of the operation: that of the method.
+    /// Wraps `inner` with `plan`, which chooses faults by the name of the operation: that of the
+    /// method.
     pub fn new(
         inner: Arc<dyn Store>,
         plan: impl Fn(&'static str) -> Fault + Send + Sync + 'static,
@@ -83,7 +84,7 @@ impl FaultyStore {
         }
     }
 
-    /// The same, and `plan` decides first about claims, settlements and extensions of a bucket.
+    /// Adds `plan`, which chooses first for claims, settlements and extensions of a bucket.
     #[must_use]
     pub fn with_bucket_plan(
         mut self,
@@ -93,27 +94,27 @@ impl FaultyStore {
         self
     }
 
-    /// The same, and late calls and answers are late by `delay`, on `clock`.
+    /// Makes late calls and answers late by `delay`, on `clock`.
     #[must_use]
     pub fn with_delay(mut self, clock: Arc<dyn Clock>, delay: Duration) -> Self {
         self.delay = Box::new(move || clock.sleep_until(clock.elapsed() + delay));
         self
     }
 
-    /// The same, and `witness` observes what the store did.
+    /// Lets `witness` observe the effects on the store.
     #[must_use]
     pub fn with_witness(mut self, witness: impl Fn(Observed<'_>) + Send + Sync + 'static) -> Self {
         self.witness = Box::new(witness);
         self
     }
 
-    /// The same, and no wake-up ever arrives.
+    /// Drops all wake-ups.
     #[must_use]
     pub fn without_wakeups(self) -> Self {
         self.with_wakeups(broadcast::Sender::new(1))
     }
 
-    /// The same, and the only wake-ups are what the test sends.
+    /// Replaces the wake-ups by those that the test sends.
     #[must_use]
     pub fn with_wakeups(mut self, wakeups: broadcast::Sender<Wakeup>) -> Self {
         self.wakeups = Some(wakeups);
@@ -138,8 +139,8 @@ impl FaultyStore {
         }
     }
 
-    /// The answer of a call to which `fault` happens. A call under way when the process crashes is
-    /// applied, and its answer never arrives.
+    /// The answer of a call with `fault`. A call in progress when the process crashes is applied,
+    /// but its answer never arrives.
     async fn answer<T: Send>(
         &self,
         operation: &'static str,

@@ -2,16 +2,17 @@
 //!
 //! - [`TestQueue`]: a queue for the tests of an application, with [`assert_scheduled!`],
 //!   [`assert_dead!`] and their siblings.
-//! - [`contract`]: the contract suite, which every store has to pass, a third party's too.
+//! - [`contract`]: the contract suite, which every store has to pass, including those of third
+//!   parties.
 //! - [`FaultyStore`]: a store that fails on request.
 //! - [`VirtualClock`]: a clock that a test moves by hand.
-//! - [`assert_state`] and its siblings: what became of a task.
+//! - [`assert_state`] and its siblings: assertions on the state of a task.
 //!
-//! # A store of one's own
+//! # A custom store
 //!
 //! A store implements [`Store`](delayq_core::Store), [`Operate`](delayq_core::Operate) and
-//! [`Presence`](delayq_core::Presence). Its author says how to open it and how its time passes, and
-//! names the suites:
+//! [`Presence`](delayq_core::Presence). Its author defines how to open it and how its time passes,
+//! and names the suites:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,7 +46,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! `examples/own_store.rs` is a whole store, written against this crate and `delayq-core` alone.
+//! `examples/own_store.rs` is a complete store that depends only on this crate and `delayq-core`.
 
 mod assert;
 pub mod contract;
@@ -57,7 +58,7 @@ pub use delayq_core::VirtualClock;
 pub use faulty::{Crash, Fault, FaultyStore, Observed};
 pub use kit::TestQueue;
 
-/// What the assertions expand to.
+/// Items used by the expanded assertions.
 #[doc(hidden)]
 pub mod __kit {
     pub use crate::kit::{Due, check_dead, check_done, check_not_scheduled, check_scheduled};

@@ -3,7 +3,7 @@
 use super::DelayQueuePluginBuilder;
 use crate::config::Config;
 
-/// Calls the methods of the options that `config` has.
+/// Calls the builder's methods for the options in `config`.
 pub(super) fn configured(
     mut builder: DelayQueuePluginBuilder,
     config: Config,

@@ -1,4 +1,4 @@
-//! What a builder was given twice, or cannot use.
+//! Mistakes in the use of a builder: values given twice, or not valid.
 
 use delayq_core::Components;
 
@@ -9,17 +9,17 @@ use crate::error::StartError;
 pub(super) struct Mistakes(Vec<StartError>);
 
 impl Mistakes {
-    /// Takes note of one, if there is one.
+    /// Adds a mistake, if there is one.
     pub(super) fn note(&mut self, mistake: Option<StartError>) {
         self.0.extend(mistake);
     }
 
-    /// A setting that cannot be.
+    /// Adds a setting that is not valid.
     pub(super) fn setting(&mut self, option: &'static str, reason: &'static str) {
         self.0.push(StartError::InvalidSetting { option, reason });
     }
 
-    /// A second component of one type, if there is one already.
+    /// Adds a mistake if there is already a component of this type.
     pub(super) fn second<T: ?Sized + Send + Sync + 'static>(&mut self, components: &Components) {
         if components.get::<T>().is_ok() {
             let type_name = std::any::type_name::<T>();
@@ -27,7 +27,7 @@ impl Mistakes {
         }
     }
 
-    /// The first one.
+    /// The first mistake.
     pub(super) fn first(&mut self) -> Option<StartError> {
         self.0.drain(..).next()
     }

@@ -1,11 +1,11 @@
-//! Refusal of sends where there is no store.
+//! Refuses sends without a store.
 
 use async_trait::async_trait;
 use delayq_core::{DelayQueueJob, Error, Result};
 
 use crate::middleware::Middleware;
 
-/// Refuses every send of workers that were given no store: the tasks would be lost.
+/// Refuses every send of workers without a store: the tasks would be lost.
 #[derive(Debug)]
 pub(super) struct SendsNothing;
 

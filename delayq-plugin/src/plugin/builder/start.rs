@@ -1,4 +1,4 @@
-//! Start of a plugin: from what the builder was given to handlers that run.
+//! Start of a plugin: from the builder's settings to running handlers.
 
 use std::sync::{Arc, Mutex};
 
@@ -62,7 +62,7 @@ struct Opened {
     is_opened_here: bool,
 }
 
-/// Checks what the builder was given, and opens its store.
+/// Checks the builder's settings and opens its store.
 async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<Opened, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
@@ -80,7 +80,7 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<Opened, StartErro
     }
     builder.settings.telemetry = service.telemetry.clone();
     let service = service.with_stack(builder.middleware.clone());
-    // One that the application added is of another store, and goes first.
+    // A service that the application added belongs to another store, and takes precedence.
     if builder.components.get::<TaskSubmitService>().is_err() {
         builder.components.insert(service.clone());
     }
@@ -137,7 +137,7 @@ pub(crate) async fn prepare_set<C: Send + Sync + 'static>(
     opened.prepare(&builder).await
 }
 
-/// Refuses what cannot be before a store is opened.
+/// Refuses invalid settings before a store is opened.
 fn check(builder: &mut DelayQueuePluginBuilder) -> Result<(), StartError> {
     if let Some(mistake) = builder.mistakes.first() {
         return Err(mistake);

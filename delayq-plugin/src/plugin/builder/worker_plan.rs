@@ -1,4 +1,4 @@
-//! Workers to be, until the plugin starts.
+//! The planned workers, until the plugin starts.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::submit::TaskSubmitService;
 use crate::watcher::Watcher;
 use crate::workers::{BuiltWorker, WorkerRegistry};
 
-/// Which workers there are to be, and what becomes of them.
+/// The planned workers and the changes to them.
 #[derive(Default)]
 pub(super) struct WorkerPlan {
-    /// Those added by hand.
+    /// The workers added by hand.
     pub(super) workers: Vec<BuiltWorker>,
     pub(super) recurring: Vec<Recurring>,
-    /// What is done to each worker before it runs.
+    /// Changes to each worker before it runs.
     pub(super) maps: Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>,
     pub(super) without_registered: bool,
-    /// Workers come while the plugin runs.
+    /// Workers will be added while the plugin runs.
     pub(super) is_open: bool,
     pub(super) expected: Vec<String>,
     pub(super) only: Vec<String>,
 }
 
-/// What the workers are built with.
+/// Everything needed to build workers.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
     pub(super) components: &'a Components,
@@ -41,7 +41,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl WorkerPlan {
-    /// Nobody was added, and nobody is linked in.
+    /// True if no worker was added and none is linked in.
     pub(super) fn is_empty(&self) -> bool {
         let is_linked = !self.without_registered && registered_workers().next().is_some();
         self.workers.is_empty() && !is_linked && !self.is_open
@@ -73,7 +73,7 @@ impl WorkerPlan {
     }
 }
 
-/// A worker with the middleware around it.
+/// Wraps a worker in the middleware.
 pub(in crate::plugin) fn within(
     middleware: &MiddlewareStack,
     mut built: BuiltWorker,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// The longest name of a host in the domain name system.
+/// The longest host name in the domain name system.
 const MAX_HOST: usize = 253;
 
 /// A host and a port, or a Unix socket.
@@ -11,19 +11,19 @@ const MAX_HOST: usize = 253;
 pub struct Address {
     /// A name, an IPv4 address, an IPv6 address without brackets, or the path of a socket.
     pub host: String,
-    /// The port; of a socket 0.
+    /// The port; 0 for a socket.
     pub port: u16,
 }
 
 impl Address {
-    /// `host` and `port`; an IPv6 address has no brackets here.
+    /// `host` and `port`; an IPv6 address is written without brackets.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         Self { host, port }
     }
 
-    /// The Unix socket at `path`, an absolute one.
+    /// The Unix socket at the absolute `path`.
     #[must_use]
     pub fn socket(path: impl Into<String>) -> Self {
         Self::new(path, 0)
@@ -54,8 +54,7 @@ impl Address {
     }
 }
 
-/// `HOST:PORT` as it stands in a URL: an IPv6 address has brackets there. Of a socket its
-/// path.
+/// `HOST:PORT` as written in a URL, with brackets around an IPv6 address; for a socket its path.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = self.path() {

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A password. It is shown nowhere: not by `Debug`, in no error, no log and no name of a store.
+/// A password. It is never shown: not by `Debug`, nor in an error, a log or the name of a store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Redacts `secret` from now on.
+    /// Wraps `secret`, which is redacted from now on.
     #[must_use]
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())

@@ -1,5 +1,5 @@
-//! Reads the URL of a Redis store. No refusal repeats what stands in it: any part may be a
-//! password, or what an unescaped character has torn off one.
+//! Parses the URL of a Redis store. No error repeats any part of it: any part may be a password, or
+//! cut off one by an unescaped character.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ mod tests;
 const PORT: u16 = 6_379;
 const SENTINEL_PORT: u16 = 26_379;
 
-/// The forms of a URL, for refusals.
+/// The forms of a URL, for errors.
 const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
     redis+unix://[user:password@]/path[?db=number], \
     redis-sentinel://[user:password@]host[:port],host[:port]/master[/db] or \
@@ -23,10 +23,10 @@ const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
 
 const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, sentinel_user, sentinel_password";
 
-/// What is wrong, and what to write.
+/// The problem, and what to write.
 type Fault = std::borrow::Cow<'static, str>;
 
-/// The parts of a URL behind its scheme, not yet decoded.
+/// The parts of a URL after its scheme, not decoded yet.
 struct Parts<'a> {
     login: Option<&'a str>,
     hosts: &'a str,
@@ -183,7 +183,7 @@ fn set_options(config: &mut RedisConfig, query: &str) -> Result<(), Fault> {
         if set_option(config, name, decoded(value)?)? {
             continue;
         }
-        // An unescaped `&` would tear a name off the password.
+        // An unescaped `&` would turn part of the password into an option.
         if seen.contains(&"sentinel_password") {
             let fault = format!(
                 "behind sentinel_password stands an unknown option: {OPTIONS}; %26 for `&`"
@@ -195,7 +195,7 @@ fn set_options(config: &mut RedisConfig, query: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether there is such an option.
+/// Sets an option. Returns false if there is no such option.
 fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<bool, Fault> {
     match name {
         "ca" => tls_of(config)?.ca = Some(value.into()),

@@ -1,7 +1,7 @@
-//! Cluster: its masters, and which of them has a slot now.
+//! Cluster: its masters, and their slots at present.
 //!
-//! The client of the crate `redis` was tried and does not do: see ARCHITECTURE.md, "The cluster
-//! client".
+//! The cluster client of the crate `redis` was tried and found insufficient: see ARCHITECTURE.md,
+//! "The cluster client".
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,16 +22,16 @@ use super::target::Target;
 use crate::config::Address;
 use crate::lock::lock;
 
-/// How often nodes are asked for the map: a fail-over is noticed within it, also by connections on
-/// which the old master is silent. With reason to doubt they are asked at once, but not more often
-/// than the second.
+/// How often nodes are asked for the map. A fail-over is noticed within this time, also by
+/// connections on which the old master is silent. If there is reason to doubt the map, they are
+/// asked at once, but not more often than the second value.
 const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(50));
-/// How long one of them may take; the others have been asked at the same time.
+/// The time limit for one node's answer; the others are asked at the same time.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How many are asked each time, at random: the one that knows of the latest election is right, and
-/// elections are known to most nodes soon.
+/// Number of nodes asked each time, at random. The node that knows of the latest election is right,
+/// and most nodes learn of an election soon.
 const ASKED: usize = 3;
-/// How long a node is kept that another one has named, and that not all know as a master yet.
+/// How long to keep a node that another one has named but that is not known to all as a master yet.
 const GUEST: Duration = Duration::from_secs(10);
 
 /// A cluster.
@@ -39,16 +39,16 @@ pub(crate) struct Cluster {
     settings: Arc<Settings>,
     seeds: Vec<Address>,
     map: watch::Sender<Arc<SlotMap>>,
-    /// Why there is no map.
+    /// The reason why there is no map.
     failure: Mutex<Option<Error>>,
     nodes: Mutex<HashMap<Address, Known>>,
     again: Notify,
 }
 
-/// A node that has been needed.
+/// A node that has been used.
 struct Known {
     server: Arc<Server>,
-    /// When another node has last named it as the one for a slot.
+    /// The time when another node last named it as the owner of a slot.
     guest: Option<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl Cluster {
         Arc::clone(&self.map.borrow())
     }
 
-    /// Told of each new map.
+    /// Receives each new map.
     pub(super) fn maps(&self) -> watch::Receiver<Arc<SlotMap>> {
         self.map.subscribe()
     }
@@ -78,7 +78,7 @@ impl Cluster {
     /// Waits for the first map.
     ///
     /// # Errors
-    /// Why none of the nodes has one, once all have been asked.
+    /// The reason why no node has a map, once all have been asked.
     pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
         let mut maps = self.maps();
         loop {
@@ -93,17 +93,17 @@ impl Cluster {
                 None if Instant::now() >= deadline => return Err(self.silent()),
                 _ => {}
             }
-            // A map, a failure, or neither for a while.
+            // Wakes for a map or a failure, and after a while in any case.
             let _ = timeout(ASK.1, maps.changed()).await;
         }
     }
 
-    /// Waits until every master is reached. One that is not in time is left for later: a replica
-    /// may be about to take its place, and those who need no slot of it need not wait. Somebody has
-    /// to be reached, though.
+    /// Waits until every master is reached. A master that is not reached in time is left for later:
+    /// a replica may soon replace it, and callers that use none of its slots need not wait. At
+    /// least one has to be reached.
     ///
     /// # Errors
-    /// Why none is; at once when one refuses for a reason that lasts.
+    /// The reason why no master is reached. Fails at once if one refuses for a lasting reason.
     pub(super) async fn reach_masters(&self, deadline: Instant) -> Result<()> {
         loop {
             let (mut is_any_reached, mut missing) = (false, None);
@@ -119,7 +119,7 @@ impl Cluster {
             }
             let Some(error) = missing else { return Ok(()) };
             if Instant::now() >= deadline {
-                // Who looks at the servers says who is missing.
+                // The start-up check reports the missing servers.
                 return if is_any_reached { Ok(()) } else { Err(error) };
             }
             self.ask_again();
@@ -139,12 +139,12 @@ impl Cluster {
         masters.iter().map(|address| self.node(address)).collect()
     }
 
-    /// The connections to a node, made when they are first needed.
+    /// The connections to a node, opened when first needed.
     fn node(&self, address: &Address) -> Arc<Server> {
         self.known(address, None)
     }
 
-    /// The connections to a node that is taking a slot over, which may be its first.
+    /// The connections to a node that is taking over a slot, possibly its first.
     pub(super) fn guest(&self, address: &Address) -> Arc<Server> {
         self.known(address, Some(Instant::now()))
     }
@@ -162,8 +162,8 @@ impl Cluster {
         Arc::clone(&known.server)
     }
 
-    /// A node has told that another one has a slot. Nodes that have not heard of it yet do not end
-    /// its connections.
+    /// Called when a node has told that another one owns a slot. Answers of nodes that do not know
+    /// this yet do not close the new owner's connections.
     pub(super) fn learn(&self, slot: u16, owner: &Address) {
         self.guest(owner);
         self.map.send_if_modified(|map| {
@@ -176,19 +176,19 @@ impl Cluster {
         self.ask_again();
     }
 
-    /// There is reason to ask at once.
+    /// Asks for a map at once.
     pub(super) fn ask_again(&self) {
         self.again.notify_one();
     }
 
-    /// Completes with the next map; there is reason to expect one.
+    /// Asks for a map and completes when a new one arrives.
     pub(super) async fn changed(&self) {
         self.ask_again();
-        // The sender is in `self`.
+        // The sender is in `self`, so this cannot fail.
         let _ = self.maps().changed().await;
     }
 
-    /// Why a command of this slot was not sent.
+    /// The reason why a command of this slot was not sent.
     pub(super) fn why_not_sent(&self, slot: u16) -> Error {
         if self.map().masters().is_empty() {
             return lock(&self.failure).clone().unwrap_or_else(|| self.silent());
@@ -247,7 +247,7 @@ impl Cluster {
         self.adopt(map);
     }
 
-    /// The newest map that any of them has.
+    /// Asks these nodes and returns the newest map.
     async fn ask_all(&self, addresses: &[Address], panel: &mut Panel) -> Result<SlotMap> {
         let mut question = Pipeline::with_capacity(2);
         question.cmd("CLUSTER").arg("INFO");
@@ -268,7 +268,8 @@ impl Cluster {
         best
     }
 
-    /// Nodes that are no masters any more are given up, with everything that waits for them.
+    /// Takes over a map. Closes the connections to nodes that are no longer masters, with
+    /// everything that waits for them.
     fn adopt(&self, map: SlotMap) {
         let masters = map.masters();
         let gone: Vec<Arc<Server>> = {

@@ -1,16 +1,16 @@
-//! Commands as they go to the server.
+//! Commands in the form sent to the server.
 
-/// A Lua script: its text, and what follows from it.
+/// A Lua script: its text, and values derived from it.
 #[derive(Debug)]
 pub(crate) struct LuaScript {
     source: String,
     digest: String,
-    /// Writes nothing, so a lost answer has lost nothing.
+    /// Writes nothing, so a lost answer loses nothing.
     only_reads: bool,
 }
 
 impl LuaScript {
-    /// The script with this text, whose first line holds its flags.
+    /// The script with this text; its first line holds its flags.
     pub(crate) fn new(source: String) -> Self {
         Self {
             digest: redis::Script::new(&source).get_hash().to_owned(),
@@ -19,7 +19,7 @@ impl LuaScript {
         }
     }
 
-    /// The command that loads it; answers with its digest.
+    /// The command that loads it and returns its digest.
     pub(super) fn load(&self) -> redis::Cmd {
         let mut cmd = redis::Cmd::new();
         cmd.arg("SCRIPT").arg("LOAD").arg(&self.source);
@@ -36,16 +36,16 @@ impl LuaScript {
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(super) cmd: redis::Cmd,
-    /// The script that it calls, to load it when the server does not know it (any more).
+    /// The script it calls, so that it can be loaded if the server does not know it (any more).
     pub(super) script: Option<&'static LuaScript>,
-    /// Writes nothing, so a lost answer has lost nothing.
+    /// Writes nothing, so a lost answer loses nothing.
     pub(super) only_reads: bool,
-    /// The slot of its keys: which node of a cluster runs it.
+    /// The slot of its keys, which determines the node of a cluster that runs it.
     pub(super) slot: u16,
 }
 
 impl Command {
-    /// A call of `script`; `bytes` is about how long its arguments will be.
+    /// A call of `script`; `bytes` is the approximate length of its arguments.
     pub(crate) fn script(
         script: &'static LuaScript,
         slot: u16,

@@ -1,5 +1,5 @@
-//! Confirmations of a pipeline by replicas: what is asked for behind its commands, and how the
-//! answers are read.
+//! Confirmations of a pipeline by replicas: the questions sent after its commands, and their
+//! answers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,46 +9,46 @@ use redis::{Pipeline, RedisResult, Value};
 use super::reply;
 use crate::config::Address;
 
-/// How long ago a replica that follows was heard of, at most, in seconds. It reports its offset
-/// each second, and the server counts whole seconds.
+/// The longest silence of a replica that counts as following, in seconds. A replica reports its
+/// offset each second, and the server counts whole seconds.
 const MAX_LAG: u64 = 2;
 
-/// The name by which the nodes of a cluster know one of them: 40 characters.
+/// The name of a node in a cluster: 40 characters.
 pub(super) type NodeName = [u8; 40];
 
-/// The confirmations that a pipeline asks for.
+/// The confirmations required for a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Confirm {
     pub(super) replicas: u32,
     pub(super) within: Duration,
-    /// Not before they, and the server itself, have it on disk.
+    /// They count only once the replicas, and the server itself, have it on disk.
     pub(super) synced: bool,
-    /// The server is asked who follows it.
+    /// Also asks the server for the replicas that follow it.
     pub(super) asks: bool,
-    /// The node of a cluster that is asked for its replicas.
+    /// The node of a cluster whose replicas are asked for.
     pub(super) node: Option<NodeName>,
 }
 
-/// The confirmations of a pipeline.
+/// The confirmations that a pipeline got.
 #[derive(Debug)]
 pub(super) struct Confirmed {
     pub(super) replicas: u32,
-    /// What is missing, if they were fewer than asked for.
+    /// The shortage, if there were fewer than required.
     pub(super) shortage: Option<String>,
-    /// The replicas that follow the server, as far as it was asked and tells.
+    /// The replicas that follow the server, if it was asked and answered.
     pub(super) followers: Option<HashSet<Address>>,
     /// The replicas of a node of a cluster, likewise.
     pub(super) listed: Option<HashSet<Address>>,
 }
 
 impl Confirm {
-    /// `WAIT` is for what the same connection has written, and since Redis 7.2 for nothing else. So
-    /// a script whose answer rests on the write of an earlier call, such as a repeated submit,
+    /// `WAIT` covers the writes of the same connection, and since Redis 7.2 nothing else. So a
+    /// script whose answer depends on the write of an earlier call, such as a repeated submit,
     /// writes something itself.
     ///
-    /// A replica is asked for its offset as soon as somebody waits. It answers before it syncs what
-    /// came with the question, and then only each second: without the `WAIT`, `WAITAOF` would take
-    /// so long.
+    /// A replica is asked for its offset as soon as somebody waits. It answers before it syncs the
+    /// writes that came with the question, and after that only once a second: without the `WAIT`,
+    /// `WAITAOF` would take that long.
     pub(super) fn add_to(self, pipeline: &mut Pipeline) {
         let within = if self.synced {
             self.within / 2
@@ -75,27 +75,27 @@ impl Confirm {
         }
     }
 
-    /// The wait alone, for what was written before.
+    /// Only the wait, for earlier writes.
     pub(super) fn pipeline(self) -> Pipeline {
         let mut pipeline = Pipeline::new();
         self.add_to(&mut pipeline);
         pipeline
     }
 
-    /// A wait for nothing, which fails where the server cannot wait so.
+    /// A wait for zero replicas, which fails if the server does not support this wait.
     pub(super) fn probe(self) -> Option<redis::Cmd> {
         let mut wait = redis::cmd("WAITAOF");
         wait.arg(1).arg(0).arg(1);
         self.synced.then_some(wait)
     }
 
-    /// Takes the answers to what was added off the others.
+    /// Removes the answers of the added commands from the others.
     pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Confirmed> {
         let listed = self.take_listed(answers);
         let followers = self.take_followers(answers);
         let last = answers.pop()?;
         if self.synced {
-            // Only the last one counts.
+            // Only the last wait counts.
             let _ = answers.pop();
         }
         let (replicas, shortage) = match self.read(last) {
@@ -137,7 +137,7 @@ impl Confirm {
         text(&info).map(followers)
     }
 
-    /// How many replicas confirmed.
+    /// The number of replicas that confirmed.
     fn read(self, answer: RedisResult<Value>) -> Result<u32, String> {
         let found = match answer {
             Ok(Value::Int(found)) if !self.synced => found,
@@ -158,7 +158,7 @@ impl Confirm {
     }
 }
 
-/// For an argument of which 0 means for ever.
+/// A span in milliseconds, at least 1, as 0 would mean for ever.
 fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
@@ -172,8 +172,8 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// The replicas that follow a master, by its `INFO replication`: they have all of it but for what
-/// is on its way, and confirm it.
+/// The replicas that follow a master, from its `INFO replication`: they have everything except the
+/// writes on the way, and confirm those.
 fn followers(info: &str) -> HashSet<Address> {
     let follower = |(name, value)| follower(name, value);
     reply::info(info).filter_map(follower).collect()
@@ -191,14 +191,14 @@ fn follower(name: &str, value: &str) -> Option<Address> {
     (part("state") == Some("online") && lag <= MAX_LAG).then_some(address)
 }
 
-/// The replicas that its cluster may put in place of a node, by its answer to `CLUSTER REPLICAS`:
-/// all but those that most masters take for dead (`fail`; one that this node alone does not hear is
-/// `fail?`). `None` when a line is of another form.
+/// The replicas that the cluster may promote in place of a node, from its answer to
+/// `CLUSTER REPLICAS`: all except those that most masters consider dead (`fail`; a replica that
+/// only this node cannot reach is `fail?`). `None` if a line has another form.
 fn of_node(lines: &[Value]) -> Option<HashSet<Address>> {
     let mut replicas = HashSet::new();
     for line in lines {
-        // Name, `host:port@bus` and perhaps more behind commas, flags. A replica whose address is
-        // not known goes by its name.
+        // Fields: name, `host:port@bus` and possibly more after commas, flags. A replica without a
+        // known address is identified by its name.
         let mut fields = text(line)?.split(' ');
         let (name, address, flags) = (fields.next()?, fields.next()?, fields.next()?);
         let (host, port) = address.split('@').next()?.rsplit_once(':')?;

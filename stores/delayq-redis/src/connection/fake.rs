@@ -1,4 +1,4 @@
-//! A server of a few words: it answers each command as a test tells it to.
+//! A fake server, which answers each command as a test specifies.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Setup;
 use crate::config::Address;
 
-/// Starts one; `answer` is given its port and a command. It ends with the test.
+/// Starts a fake server; `answer` gets its port and a command. The server ends with the test.
 pub(crate) fn serve(answer: impl Fn(u16, &str) -> String + Send + Sync + 'static) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -35,7 +35,7 @@ pub(crate) fn serve(answer: impl Fn(u16, &str) -> String + Send + Sync + 'static
     Address::new("127.0.0.1", port)
 }
 
-/// What connections to one are opened with.
+/// Parameters for connections to a fake server.
 pub(crate) fn setup() -> Setup {
     Setup {
         timeout: Duration::from_secs(5),
@@ -46,7 +46,7 @@ pub(crate) fn setup() -> Setup {
     }
 }
 
-/// Where nobody listens: a server that is gone.
+/// An address where nobody listens, as of a server that is gone.
 pub(crate) fn gone() -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     Address::new("127.0.0.1", listener.local_addr().unwrap().port())

@@ -1,14 +1,14 @@
-//! Errors of the client and the server, and what they mean for a caller.
+//! Errors of the client and the server, and their meaning for a caller.
 
 use redis::{ErrorKind, RedisError};
 
 use delayq_core::Error;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Clone)]
 pub(super) struct ConnectError {
     pub(super) error: Error,
-    /// The server is there, and will answer soon.
+    /// The server is running and will answer soon.
     pub(super) is_busy: bool,
 }
 
@@ -21,7 +21,7 @@ impl ConnectError {
         }
     }
 
-    /// One of a server that is there, and will answer soon.
+    /// The error for a server that is running and will answer soon.
     pub(super) fn busy(place: &str, detail: impl Into<String>) -> Self {
         Self {
             error: Error::unavailable(place, detail),
@@ -29,7 +29,7 @@ impl ConnectError {
         }
     }
 
-    /// One that time does not mend.
+    /// An error that does not go away with time.
     pub(super) fn lasting(error: Error) -> Self {
         Self {
             error,
@@ -38,8 +38,8 @@ impl ConnectError {
     }
 }
 
-/// The error of a call whose answer did not come. One that only reads has lost nothing; another
-/// one, whether it was applied.
+/// The error for a call without an answer. A call that only reads has lost nothing; for any other
+/// call it is unknown whether it was applied.
 pub(super) fn lost(place: &str, detail: impl Into<String>, only_reads: bool) -> Error {
     if only_reads {
         return Error::unavailable(place, detail);
@@ -51,7 +51,7 @@ pub(super) fn is_no_script(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
 
-/// Whether the server is there, and will answer once it has loaded its data or ended a script.
+/// True if the server is running, and will answer once it has loaded its data or ended a script.
 pub(super) fn is_busy(error: &RedisError) -> bool {
     matches!(
         error.code(),
@@ -59,18 +59,18 @@ pub(super) fn is_busy(error: &RedisError) -> bool {
     ) || text(error).contains("LOADING")
 }
 
-/// Whether the connection is of no more use: it broke, or its server has become a replica, and the
-/// name may lead to the new primary by now.
+/// True if the connection is no longer usable: it broke, or its server has become a replica, and
+/// the name may lead to the new primary by now.
 pub(super) fn wants_new_connection(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error() || error.code() == Some("READONLY")
 }
 
-/// A setting that the client refuses.
+/// A setting refused by the client.
 pub(super) fn invalid(error: &RedisError) -> Error {
     Error::invalid("setting", format!("Redis cannot be used with it: {error}"))
 }
 
-/// Why a connection could not be made.
+/// The reason why a connection could not be opened.
 pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     let said = text(error);
     if let Some(other) = caused(&OTHERS, place, &said) {
@@ -94,8 +94,8 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     caused(&DISTRUST, place, &said).unwrap_or_else(other)
 }
 
-/// The same when what the server says holds a password: it repeats what it was sent, or the
-/// password is a word that servers use.
+/// The same if the server's text contains a password: it repeats the input, or the password is a
+/// word that servers use.
 pub(super) fn unspeakable(place: &str, error: &RedisError) -> Error {
     let is_login = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
         || error.kind() == ErrorKind::AuthenticationFailed;
@@ -106,7 +106,7 @@ pub(super) fn unspeakable(place: &str, error: &RedisError) -> Error {
     Error::unavailable(place, text)
 }
 
-/// What to look at when there is no connection.
+/// The things to check if there is no connection.
 pub(super) fn hint(place: &str) -> &'static str {
     if place.starts_with("rediss:") {
         "does it speak TLS at this port? If not, write redis://; if sentinels or nodes name it, set \
@@ -116,7 +116,7 @@ pub(super) fn hint(place: &str) -> &'static str {
     }
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 pub(super) fn failed(place: &str, error: &RedisError, only_reads: bool) -> Error {
     let said = text(error);
     let Some(code) = error.code() else {
@@ -125,7 +125,7 @@ pub(super) fn failed(place: &str, error: &RedisError, only_reads: bool) -> Error
     understood(place, code, said).unwrap_or_else(|said| Error::corrupt(place, said))
 }
 
-/// The meaning of a refusal by the server; every one of these has changed nothing.
+/// The meaning of a refusal by the server. None of these refusals has changed anything.
 fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
     Ok(match code {
         "OOM" => Error::full(
@@ -163,7 +163,7 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
     })
 }
 
-/// Why replicas cannot be waited for until they have synced.
+/// The reason why the server cannot wait for replicas to sync.
 pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
     let setting = format!(
         "it cannot wait until replicas have synced a write ({})",
@@ -176,7 +176,7 @@ pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
     Error::misconfigured(place, setting, fix)
 }
 
-/// `DAMAGED KEY FIELD VALUE`: a script has found garbage in a field.
+/// Parses `DAMAGED KEY FIELD VALUE`: a script has found garbage in a field.
 fn damaged(said: &str) -> Error {
     let mut words = said.splitn(4, ' ').skip(1);
     let (key, field) = (
@@ -184,7 +184,7 @@ fn damaged(said: &str) -> Error {
         words.next().unwrap_or_default(),
     );
     let value = words.next().unwrap_or_default();
-    // Redis adds where the script failed.
+    // Redis appends the position in the script.
     let value = value
         .split_once(" script: ")
         .map_or(value, |(value, _)| value);
@@ -204,7 +204,8 @@ fn not_permitted(place: &str, said: &str) -> Error {
     Error::misconfigured(place, setting, grant_to(said))
 }
 
-/// What to write for the user that the server names, if it names one: it has a password already.
+/// The command that grants the rights to the user named by the server, if it names one: that user
+/// has a password already.
 fn grant_to(said: &str) -> String {
     let (_, behind) = said.split_once("User ").unwrap_or_default();
     let user = behind.split_once(" has no permissions");
@@ -214,13 +215,13 @@ fn grant_to(said: &str) -> String {
     )
 }
 
-/// What to write so that the user may do what the store needs.
+/// The command that grants the user the rights needed by the store.
 pub(crate) fn grant(user: Option<&str>) -> String {
     let named = |user| GRANT.replace(NO_NAME, &format!("{user} ~"));
     user.map_or_else(|| GRANT.to_owned(), named)
 }
 
-/// The same of a sentinel, which has users of its own.
+/// The same for a sentinel, which has users of its own.
 pub(super) fn of_sentinel(mut error: Error) -> Error {
     if let Error::Misconfigured { fix, .. } = &mut error {
         if fix == LOGIN {
@@ -232,24 +233,23 @@ pub(super) fn of_sentinel(mut error: Error) -> Error {
     error
 }
 
-/// Gives a user the rights that the store needs on a server that holds data: its keys, its
-/// channels, and each command that it sends or that a script calls, in the order of the alphabet.
-/// Some are needed with sentinels, with a cluster or with replicas only; `info` and `config|get`
-/// can be left out where the class of an acknowledgement is asserted and no replicas are waited
-/// for.
+/// Grants a user the rights that the store needs on a server that holds data: its keys, its
+/// channels, and each command that it sends or that a script calls, in alphabetical order. Some are
+/// needed only with sentinels, with a cluster or with replicas. `info` and `config|get` can be left
+/// out if the durability is assumed and the store does not wait for replicas.
 pub(crate) const GRANT: &str = "let it do so with \
     ACL SETUSER USER ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
     +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +lindex +llen +lpush +lrange +ltrim +pexpire +publish +rename +role \
     +sadd +script|load +select +sismember +spublish +srem +sscan +ssubscribe +subscribe +time +type +unlink +wait \
     +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
 
-/// Where [`GRANT`] leaves room for the user.
+/// The place for the user in [`GRANT`].
 const NO_NAME: &str = "USER ~";
 
-/// What the rights on a server that holds data have, and those on a sentinel do not.
+/// A part of the rights on a server that holds data, which those on a sentinel do not have.
 const SERVER_RIGHTS: &str = " ~delayq:* ";
 
-/// Makes the user that the store needs on a sentinel.
+/// Creates the user that the store needs on a sentinel.
 const SENTINEL_GRANT: &str = "let it do so with \
     ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name \
     +sentinel|replicas on each sentinel";
@@ -257,18 +257,18 @@ const SENTINEL_GRANT: &str = "let it do so with \
 const LOGIN: &str = "write redis://USER:PASSWORD@HOST, with what is no letter or digit in them \
     percent-encoded; `ACL LIST` on the server shows its users";
 
-/// How servers say that the user may not, without a code of its own: in a script, Redis from 7.2 on
-/// and Valkey; in a script, Redis 7.0; and the client, when it was not let into a database.
+/// Texts of servers for a missing right, without a code of its own: in a script, Redis from 7.2 on
+/// and Valkey; in a script, Redis 7.0; and the client, when it was not admitted to a database.
 const NOT_PERMITTED: [&str; 3] = [
     "ACL failure in script",
     "The user executing the script can't",
     "has no permissions to run",
 ];
 
-/// Signs in what a failed connection says, what they mean, and what to change.
+/// Signs in the text of a failed connection, their meaning, and the change to make.
 type Cause = (&'static [&'static str], &'static str, &'static str);
 
-/// The error of the first cause that has a sign in `said`.
+/// The error for the first cause with a sign in `said`.
 pub(super) fn caused(causes: &[Cause], place: &str, said: &str) -> Option<Error> {
     let has_sign = |(signs, ..): &&Cause| signs.iter().any(|sign| said.contains(sign));
     let (_, setting, fix) = causes.iter().find(has_sign)?;
@@ -276,9 +276,9 @@ pub(super) fn caused(causes: &[Cause], place: &str, said: &str) -> Option<Error>
     Some(Error::misconfigured(place, setting, *fix))
 }
 
-/// Why one side does not trust the other; the first that fits. The signs are those of the client,
-/// whose errors are of no public type. A certificate `of this client` is the one that `cert=`
-/// names.
+/// Reasons why one side does not trust the other; the first match counts. The signs are texts of
+/// the client, whose errors have no public type. A certificate `of this client` is the one named by
+/// `cert=`.
 const DISTRUST: [Cause; 11] = [
     (
         &["certificate not valid for name"],
@@ -308,7 +308,7 @@ const DISTRUST: [Cause; 11] = [
         "its certificate cannot be used",
         "have the file of its `tls-cert-file` issued anew, signed by an authority",
     ),
-    // The client reads these for each connection, also when it is given an authority.
+    // The client reads these files for each connection, even if an authority is given.
     (
         &[
             "failed to read PEM from file",
@@ -346,7 +346,7 @@ const DISTRUST: [Cause; 11] = [
     ),
 ];
 
-/// What has the other kind of process at the other end.
+/// Signs that the other end is a different kind of process.
 const OTHERS: [Cause; 2] = [
     (
         &["unknown command 'SENTINEL'"],
@@ -363,7 +363,7 @@ const OTHERS: [Cause; 2] = [
 const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `default`, sentinel_user= behind the \
     `?` of the URL: sentinels have users of their own";
 
-/// What the error says, without the client's words around it. A server repeats the arguments of a
+/// The text of the error without the client's own words. A server repeats the arguments of a
 /// command that it does not know, and those of HELLO are the login.
 pub(super) fn text(error: &RedisError) -> String {
     let said = match (error.code(), error.detail()) {

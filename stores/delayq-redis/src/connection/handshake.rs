@@ -1,4 +1,5 @@
-//! Handshake: role check, replica discovery and script loading, before a connection is used.
+//! Handshake: checks the role, finds the replicas and loads the scripts before a connection is
+//! used.
 
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
@@ -9,7 +10,8 @@ use super::replication::Replication;
 use super::wire::extract;
 use crate::config::Address;
 
-/// Sentinels may name a server that has become a replica, or has not yet become the master.
+/// Checks that the server is a master: sentinels may name one that has become a replica, or that is
+/// not the master yet.
 pub(super) async fn check_role(
     connection: &mut MultiplexedConnection,
     place: &str,
@@ -27,8 +29,8 @@ pub(super) async fn check_role(
     Err(ConnectError::busy(place, detail))
 }
 
-/// Asks a server for its replicas, if this connection `counts` them. A server that cannot wait for
-/// replicas as it is asked to is refused.
+/// Asks a server for its replicas, if this connection `counts` them. Refuses a server that does not
+/// support the required wait for replicas.
 pub(super) async fn check_replication(
     connection: &mut MultiplexedConnection,
     replication: &Replication,
@@ -40,7 +42,7 @@ pub(super) async fn check_replication(
         let mut ask = redis::cmd("CLUSTER");
         match ask.arg("MYID").query_async(connection).await {
             Ok(Value::BulkString(name)) => replication.set_name(&name),
-            // The check of the rights tells better.
+            // The check of the rights gives a better error.
             Err(error) if error.code() != Some("NOPERM") => {
                 return Err(ConnectError::of(place, &error));
             }

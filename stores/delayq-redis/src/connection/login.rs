@@ -11,23 +11,23 @@ use delayq_core::Result;
 use super::{fault, tls};
 use crate::config::{Address, RedisConfig, Secret};
 
-/// A connection on which nothing moves is probed after the first time, then at the second, so that
-/// a listening one whose peer went away without a word is noticed within a minute or so.
+/// An idle connection is probed after the first time, then at the second interval, so that a
+/// listening connection whose peer disappeared silently is noticed within about a minute.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5));
 
 /// The client of a server that holds data.
 ///
 /// # Errors
-/// `InvalidInput` when a file of TLS cannot be used.
+/// `InvalidInput` if a TLS file cannot be used.
 pub(crate) fn client(config: &RedisConfig, address: &Address) -> Result<redis::Client> {
     let login = login(config.user.as_deref(), config.password.as_ref());
     open(config, address, login.set_db(config.database.into()))
 }
 
-/// The client of a sentinel: with a login of its own, and no database.
+/// The client of a sentinel, with a login of its own and without a database.
 ///
 /// # Errors
-/// `InvalidInput` when a file of TLS cannot be used.
+/// `InvalidInput` if a TLS file cannot be used.
 pub(crate) fn sentinel_client(config: &RedisConfig, address: &Address) -> Result<redis::Client> {
     let login = login(
         config.sentinel_user.as_deref(),
@@ -64,7 +64,7 @@ fn open(
 
 fn login(user: Option<&str>, password: Option<&Secret>) -> RedisConnectionInfo {
     let mut settings = RedisConnectionInfo::default()
-        // RESP3 tells of the end of a connection when it comes, not with the next call.
+        // RESP3 reports the end of a connection when it happens, not with the next call.
         .set_protocol(ProtocolVersion::RESP3)
         .set_skip_set_lib_name();
     if let Some(user) = user {
@@ -80,7 +80,7 @@ fn tcp() -> TcpSettings {
     let probes = TcpKeepalive::new()
         .with_time(KEEPALIVE.0)
         .with_interval(KEEPALIVE.1);
-    // Without TCP_NODELAY the kernel would hold small commands back.
+    // Without TCP_NODELAY the kernel would delay small commands.
     TcpSettings::default()
         .set_nodelay(true)
         .set_keepalive(probes)

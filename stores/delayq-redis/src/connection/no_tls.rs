@@ -1,4 +1,4 @@
-//! TLS where it is left out of the build.
+//! Replaces TLS in a build without it.
 
 use delayq_core::{Error, Result};
 use redis::ConnectionInfo;
@@ -6,7 +6,7 @@ use redis::ConnectionInfo;
 use crate::config::TlsConfig;
 
 /// # Errors
-/// Always: the configuration is refused before.
+/// Always: such a configuration is refused earlier.
 pub(super) fn client(_: ConnectionInfo, _: &TlsConfig) -> Result<redis::Client> {
     Err(Error::Unsupported("TLS, see the feature `tls`"))
 }

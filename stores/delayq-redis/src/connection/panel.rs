@@ -1,4 +1,4 @@
-//! Panel: servers of which each is asked the same, at the same time and again and again.
+//! Panel: servers that are all asked the same, at the same time and again and again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::settings::{Kind, Settings};
 use super::wire::extract;
 use crate::config::Address;
 
-/// Answers after which one is believed that is of an earlier election than one before: somebody has
-/// made the servers anew.
+/// Number of answers after which an answer from an earlier election is believed: somebody has
+/// recreated the servers.
 pub(super) const DISBELIEF: u32 = 10;
 
-/// How much longer they may take until the first of them has answered: a TLS handshake with a busy
+/// Factor for the time limit until the first server has answered: a TLS handshake with a busy
 /// machine is slow, and nothing else waits for it.
 const FIRST: u32 = 4;
 
-/// The answers of one of them, one a command.
+/// The answers of one server, one for each command.
 pub(super) type Answers = Vec<RedisResult<Value>>;
 
-/// The connections to those that are asked.
+/// The connections to the servers of the panel.
 pub(super) struct Panel {
     settings: Arc<Settings>,
     kind: Kind,
-    /// How long one of them may take; the others are asked at the same time.
+    /// The time limit for one server; the others are asked at the same time.
     patience: Duration,
     has_answered: bool,
     connections: HashMap<Address, MultiplexedConnection>,
-    /// How often in a row an earlier election was told of.
+    /// How often in a row an earlier election was reported.
     disbelieved: u32,
 }
 
@@ -49,7 +49,8 @@ impl Panel {
         }
     }
 
-    /// Asks all of them; what each answers, or why it does not. One that is only slow is busy.
+    /// Asks all servers. Returns the answers of each, or its error; a server that is only slow
+    /// counts as busy.
     pub(super) async fn ask(
         &mut self,
         addresses: &[Address],
@@ -93,7 +94,7 @@ impl Panel {
         }
     }
 
-    /// Where one of them is, as a URL without secrets.
+    /// The address of a server, as a URL without secrets.
     pub(super) fn place_of(&self, address: &Address) -> Arc<str> {
         self.settings.place_of(self.kind, address)
     }
@@ -104,8 +105,8 @@ impl Panel {
         ConnectError::busy(&place, format!("no answer within {within:?}; {hint}"))
     }
 
-    /// Whether to believe what was told: always, unless it `is_older` than what was told before.
-    /// Then once it has been told for long, each time by everybody who speaks for all.
+    /// Returns true if an answer can be believed: always, unless it `is_older` than an earlier one.
+    /// An older one is believed after [`DISBELIEF`] repetitions, each reported by the whole panel.
     pub(super) fn believes(&mut self, is_older: bool, is_told_by_all: bool) -> bool {
         self.disbelieved = if is_older && is_told_by_all {
             self.disbelieved + 1

@@ -1,4 +1,4 @@
-//! A connection that is made again whenever it ends.
+//! A connection that is renewed whenever it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,23 +17,23 @@ use super::wire::Wire;
 use super::{Command, Listener, wire::CommandResult};
 use crate::config::Address;
 
-/// First and longest wait between two attempts to connect; the shortest time in which a restarted
-/// server is worth asking again, and the longest that a waiting task may notice.
+/// First and longest wait between two attempts to connect: the shortest time after which it makes
+/// sense to try a restarted server again, and the longest delay acceptable for a waiting task.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone)]
 pub(super) enum Purpose {
     Calls,
-    /// Messages. Nothing but subscriptions is sent over it.
+    /// Receiving messages. Only subscriptions are sent over it.
     Listen {
-        /// The channel to subscribe to from the beginning.
+        /// The channel to subscribe to at the start.
         channel: Option<String>,
         listener: Listener,
     },
 }
 
-/// A connection that lives as long as its client, through any number of losses.
+/// A connection that lives as long as its client, and is renewed after each loss.
 pub(super) struct Reconnecting {
     state: watch::Sender<State>,
     settings: Arc<Settings>,
@@ -44,7 +44,7 @@ pub(super) struct Reconnecting {
 
 #[derive(Clone)]
 enum State {
-    /// No connection, and why, once one was refused.
+    /// No connection, with the reason once one was refused.
     Down(Option<ConnectError>),
     Up(Wire),
 }
@@ -62,7 +62,7 @@ impl Reconnecting {
         this
     }
 
-    /// Gives it up for good: the server is not one of the cluster's masters any more.
+    /// Closes it for good: the server is no longer one of the cluster's masters.
     pub(super) fn close(&self) {
         self.closed.cancel();
     }
@@ -107,7 +107,7 @@ impl Reconnecting {
         self.state.send_replace(State::Down(None));
         if is_wrong {
             wire.left.cancel();
-            tracing::warn!(store = %wire.place, "it is not the master any more");
+            tracing::warn!(store = %wire.place, "the server is no longer the master");
         } else {
             tracing::warn!(store = %wire.place, "connection lost");
             self.target.doubt();
@@ -120,7 +120,7 @@ impl Reconnecting {
             let place = self.settings.place_of(Kind::Data, &address);
             ConnectError::busy(&place, "it is not the master any more")
         };
-        // A server that hangs takes connections and answers nothing.
+        // A server that hangs accepts connections but answers nothing.
         tokio::select! {
             opened = self.open_to(address.clone()) => opened,
             () = self.target.left(&address) => Err(wrong()),
@@ -148,7 +148,7 @@ impl Reconnecting {
                     Some(channel) => connection.subscribe(channel).await,
                     None => Ok(()),
                 };
-                // Messages that were sent while nobody listened are lost.
+                // Messages sent while nobody listened are lost.
                 subscribed.map(|()| listener(None))
             }
         }
@@ -163,7 +163,7 @@ impl Reconnecting {
         })
     }
 
-    /// Hears of messages and of the end of the connection.
+    /// Handles messages and the end of the connection.
     fn on_push(&self, ended: &Arc<Notify>) -> impl Fn(PushInfo) + Send + Sync + 'static {
         let listener = match &self.purpose {
             Purpose::Calls => None,
@@ -171,7 +171,7 @@ impl Reconnecting {
         };
         let ended = Arc::clone(ended);
         move |push: PushInfo| match push.kind {
-            // A node takes the channels of a slot away that it gives to another.
+            // A node ends the subscriptions for a slot that it gives to another node.
             PushKind::Disconnection | PushKind::SUnsubscribe => ended.notify_one(),
             PushKind::Message | PushKind::SMessage => {
                 if let (Some(listener), [_, Value::BulkString(message)]) = (&listener, &*push.data)
@@ -183,7 +183,7 @@ impl Reconnecting {
         }
     }
 
-    /// The server that it leads to, as far as that is known.
+    /// Its server, as far as known.
     pub(super) fn place(&self) -> Arc<str> {
         match (&*self.state.borrow(), self.target.fixed()) {
             (State::Up(wire), _) => Arc::clone(&wire.place),
@@ -192,7 +192,7 @@ impl Reconnecting {
         }
     }
 
-    /// A server without TLS may wait for the rest of what it does not understand.
+    /// A server without TLS may wait for the rest of input that it does not understand.
     fn no_connection(&self) -> Error {
         let place = self.place().to_string();
         let (within, hint) = (self.settings.timeout, fault::hint(&place));
@@ -214,7 +214,7 @@ impl Reconnecting {
         Err(self.why_not_sent())
     }
 
-    /// The connection, if there is one now.
+    /// The present connection, if there is one.
     pub(super) fn wire(&self) -> Option<Wire> {
         match &*self.state.borrow() {
             State::Up(wire) => Some(wire.clone()),
@@ -225,11 +225,11 @@ impl Reconnecting {
     /// Completes once there is a connection.
     pub(super) async fn up(&self) {
         let mut states = self.state.subscribe();
-        // The sender is in `self`, so the wait can only end well.
+        // The sender is in `self`, so the wait cannot fail.
         let _ = states.wait_for(|state| matches!(state, State::Up(_))).await;
     }
 
-    /// Why a call that waited was not sent.
+    /// The reason why a waiting call was not sent.
     pub(super) fn why_not_sent(&self) -> Error {
         match &*self.state.borrow() {
             State::Down(Some(refusal)) => refusal.error.clone(),

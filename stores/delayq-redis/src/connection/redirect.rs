@@ -1,4 +1,4 @@
-//! Redirects: what a server answers instead of running a command that is another's.
+//! Redirects: a server's answer to a command that belongs to another server.
 
 use redis::RedisError;
 
@@ -6,14 +6,14 @@ use delayq_core::Error;
 
 use crate::config::Address;
 
-/// Where a command goes that was not run.
+/// The target of a command that was not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// To the node that has its slot.
+    /// The node that has its slot.
     Moved(Address),
-    /// To a node that is taking its slot over, this once.
+    /// The node that is taking over its slot, only this once.
     Ask(Address),
-    /// Nowhere yet: its keys are on their way to another node, or a master is being found.
+    /// None yet: its keys are moving to another node, or a master is being elected.
     Later(String),
 }
 
@@ -31,7 +31,7 @@ impl Redirect {
         }
     }
 
-    /// The error for a caller for whom time has run out.
+    /// The error for a caller that has no time left.
     pub(super) fn unavailable(&self, place: &str) -> Error {
         match self {
             Self::Later(said) => Error::unavailable(place, said),
@@ -42,8 +42,8 @@ impl Redirect {
     }
 }
 
-/// `SLOT HOST:PORT`; a node that does not know its own host leaves it out, and means that it was
-/// asked at.
+/// Parses `SLOT HOST:PORT`. A node that does not know its own host leaves the host out, and means
+/// the address at which it was asked.
 fn target(said: &str, place: &str) -> Option<Address> {
     let (host, port) = said.split_once(' ')?.1.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');

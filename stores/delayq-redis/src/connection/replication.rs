@@ -1,19 +1,20 @@
-//! Replication: which replicas have to confirm a write of class `replicated`, and whether they did.
+//! Replication: the replicas that have to confirm a write of class `replicated`, and their
+//! confirmations.
 //!
-//! A number that is given is that number. Otherwise it is one, and where masters are replaced so
-//! many that all replicas are among them which may become the master. A confirmation does not say
-//! whose it is, so nobody else may give one: the master is asked for its replicas in the same
-//! pipeline, as they may have changed since the number was set.
+//! The number of confirmations is the configured one, or else one. If masters can be replaced, it
+//! is high enough to include every replica that may become the master. A confirmation does not say
+//! which replica it comes from, so all replicas count: the master is asked for its replicas in the
+//! same pipeline, as they may have changed since the number was set.
 //!
-//! Behind sentinels the replicas are those that the sentinels may choose, and those that follow the
-//! master. Then it does no harm that the sentinels were asked a moment ago: a replica that has left
-//! the master is counted by their word, one that has joined by the master's.
+//! With sentinels, the replicas are those that the sentinels may choose, and those that follow the
+//! master. So it does no harm that the sentinels were asked a moment ago: a replica that has left
+//! the master is in the sentinels' list, and one that has joined is in the master's.
 //!
-//! In a cluster each node has a number of its own: the replicas that the node itself knows, but for
-//! those that most masters take for dead, and those that follow it. A node that is cut off hears
-//! nothing of who is dead, so it counts those on the other side until it serves nobody any more.
-//! Where cluster and replication use different addresses, so that never a replica was the same in
-//! both, the larger number counts.
+//! In a cluster each node has a number of its own: the replicas known to the node itself, except
+//! those that most masters consider dead, and those that follow it. A node that is cut off does not
+//! learn which ones are dead, so it counts those on the other side until it stops serving. If
+//! cluster and replication use different addresses, so that no replica was ever the same in both,
+//! the larger number counts.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,22 +27,22 @@ use super::confirm::{Confirm, Confirmed, NodeName};
 use crate::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
 use crate::lock::lock;
 
-/// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it
-/// on the same connection has to be answered, too.
+/// The divisor of the timeout for the replicas' confirmations: commands queued behind it on the
+/// same connection have to be answered, too.
 const CONFIRM_SHARE: u32 = 4;
 
-/// The replicas of one server, or of whichever is the master.
+/// The replicas of one server, or of the present master.
 #[derive(Debug)]
 pub(super) struct Replication {
     within: Duration,
     synced: bool,
-    /// Whether the number follows the replicas that there are.
+    /// True if the number follows the actual replicas.
     pub(super) follows: bool,
     in_cluster: bool,
-    /// Whether those who list replicas and the master mean the same by an address. Of the whole
+    /// True if the lists of replicas and the master use the same addresses. Shared by the whole
     /// cluster.
     names_agree: Arc<AtomicBool>,
-    /// How many have to confirm in any case.
+    /// The minimum number of confirmations.
     least: u32,
     known: Mutex<Known>,
 }
@@ -50,7 +51,7 @@ pub(super) struct Replication {
 struct Known {
     /// The name of the node, in a cluster.
     name: Option<NodeName>,
-    /// The master by the sentinels or the node, and the replicas that may be chosen in its place.
+    /// The master according to the sentinels or the node, and the replicas that may replace it.
     master: Option<Address>,
     eligible: HashSet<Address>,
     /// A server that has answered, and the replicas that follow it.
@@ -73,7 +74,7 @@ impl Replication {
         }
     }
 
-    /// The same for another node of the cluster, of which nothing is known yet.
+    /// The same for another node of the cluster, without any knowledge yet.
     pub(super) fn of_another_node(&self) -> Self {
         Self {
             names_agree: Arc::clone(&self.names_agree),
@@ -82,7 +83,7 @@ impl Replication {
         }
     }
 
-    /// The confirmations that what is sent now needs.
+    /// The confirmations required for the next write.
     pub(super) fn confirm(&self) -> Confirm {
         let known = lock(&self.known);
         Confirm {
@@ -94,7 +95,7 @@ impl Replication {
         }
     }
 
-    /// Whether a node has to be asked for its name, before it can be asked for its replicas.
+    /// True if a node has to be asked for its name before it can be asked for its replicas.
     pub(super) fn asks_for_name(&self) -> bool {
         self.follows && self.in_cluster
     }
@@ -110,7 +111,7 @@ impl Replication {
         self.follows.then_some(pipeline)
     }
 
-    /// Reads the answers to the questions. What a server does not tell is asked again with each
+    /// Reads the answers to the questions. Questions without an answer are repeated with each
     /// write.
     pub(super) fn learn(
         &self,
@@ -129,7 +130,7 @@ impl Replication {
         }
     }
 
-    /// The sentinels, or the cluster, may choose these in place of `master`.
+    /// Notes the replicas that the sentinels, or the cluster, may choose in place of `master`.
     pub(super) fn may_choose(&self, master: &Address, eligible: HashSet<Address>, store: &str) {
         self.change(store, |known| {
             known.master = Some(master.clone());
@@ -137,10 +138,10 @@ impl Replication {
         });
     }
 
-    /// These follow a server that holds data.
+    /// Notes the replicas that follow a server that holds data.
     fn is_followed(&self, server: &Address, followers: HashSet<Address>, store: &str) {
         self.change(store, |known| {
-            // One that was the master before may answer late.
+            // A former master may answer late.
             if known.master.is_none() || known.master.as_ref() == Some(server) {
                 known.server = Some(server.clone());
                 known.followers = followers;
@@ -166,9 +167,9 @@ impl Replication {
         }
     }
 
-    /// What is missing to a write to `server`, now that it has been answered. A replica may have
-    /// gone, or come, while it was waited for; and if another server is the master by now, the
-    /// number that one needs says nothing of this one.
+    /// The confirmations missing for a write to `server`, now that it has been answered. Replicas
+    /// may have left or joined during the wait. If another server is the master by now, its number
+    /// says nothing about this one.
     pub(super) fn missing(
         &self,
         confirmed: Confirmed,

@@ -16,7 +16,7 @@ pub(crate) enum RespValue {
 }
 
 impl RespValue {
-    /// `None`: an answer of a kind that no script or command used here gives.
+    /// `None` for a kind of answer that no script or command used here returns.
     pub(super) fn from_value(value: Value) -> Option<Self> {
         Some(match value {
             Value::Nil => Self::Nil,
@@ -40,7 +40,7 @@ impl RespValue {
         })
     }
 
-    /// The fields of a list; a single value is a list of one.
+    /// The fields of a list; a single value counts as a list of one.
     pub(crate) fn fields(self) -> Fields {
         let fields = match self {
             Self::List(fields) => fields,
@@ -50,7 +50,7 @@ impl RespValue {
         Fields(fields.into_iter())
     }
 
-    /// The pairs of a map in which both are text; the others are left out.
+    /// The pairs of a map in which both are text; others are left out.
     pub(crate) fn texts(self) -> HashMap<String, String> {
         let text = |field| match field {
             Some(Self::Bytes(bytes)) => String::from_utf8(bytes).ok(),
@@ -67,7 +67,7 @@ impl RespValue {
     }
 }
 
-/// The fields of an INFO.
+/// The fields of an INFO answer.
 pub(crate) fn info(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     fields.map(|(name, value)| (name, value.trim()))
@@ -97,12 +97,12 @@ impl Fields {
         u64::try_from(self.int()?).map_err(|_| unexpected("a count"))
     }
 
-    /// A count, or a negative number for none.
+    /// A count, or `None` for a negative number.
     pub(crate) fn optional_count(&mut self) -> Result<Option<u64>> {
         Ok(u64::try_from(self.int()?).ok())
     }
 
-    /// The one of `all` whose index comes next.
+    /// The element of `all` with the next field as its index.
     pub(crate) fn item_of<'a, T>(&mut self, all: &'a mut [T]) -> Result<&'a mut T> {
         let index = usize::try_from(self.int()?).ok();
         let found = index.and_then(|index| all.get_mut(index));
@@ -117,7 +117,7 @@ impl Fields {
         self.int().map(Timestamp::from_millis)
     }
 
-    /// A time, or a negative number for none.
+    /// A time, or `None` for a negative number.
     pub(crate) fn optional_time(&mut self) -> Result<Option<Timestamp>> {
         let ms = self.int()?;
         Ok((ms >= 0).then(|| Timestamp::from_millis(ms)))
@@ -130,7 +130,7 @@ impl Fields {
         }
     }
 
-    /// Bytes, if there are any.
+    /// Bytes, if present.
     pub(crate) fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>> {
         if let [RespValue::Nil, ..] = self.0.as_slice() {
             self.0.next();
@@ -143,7 +143,7 @@ impl Fields {
         String::from_utf8(self.bytes()?).map_err(|_| unexpected("text"))
     }
 
-    /// A text, if there is one.
+    /// A text, if present.
     pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
         let text = |bytes| String::from_utf8(bytes).map_err(|_| unexpected("text"));
         self.optional_bytes()?.map(text).transpose()

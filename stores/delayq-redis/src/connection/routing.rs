@@ -1,4 +1,4 @@
-//! Routing: which server runs a command, and what follows when it was the wrong one.
+//! Routing: finds the server that runs a command, and handles redirects.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::server::Server;
 use super::wire::CommandResult;
 use super::{Class, Command};
 
-/// First and longest wait before a command is sent again that no server could run yet. A slot is on
-/// its way for milliseconds; a fail-over takes seconds.
+/// First and longest wait before resending a command that no server could run yet. A slot moves
+/// within milliseconds; a fail-over takes seconds.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
-/// Redirects that are followed at once; after more, two nodes seem to disagree about the slot.
+/// Number of redirects followed at once; after more, two nodes seem to disagree about the slot.
 const AT_ONCE: u32 = 4;
 
 /// The servers of a client.
 #[derive(Clone)]
 pub(crate) enum Routing {
-    /// One server for everything. With sentinels it may be another one each time.
+    /// One server for everything. With sentinels it can change.
     One {
         server: Arc<Server>,
         may_change: bool,
@@ -50,8 +50,8 @@ impl Routing {
         }
     }
 
-    /// Sends a command to the server that has its slot, wherever that is by now, until it was run
-    /// or `deadline` has passed. Only a command that was certainly not run is sent again.
+    /// Sends a command to the server that has its slot at that moment, until it was run or
+    /// `deadline` has passed. A command is sent again only if it was certainly not run.
     pub(crate) async fn call(
         &self,
         class: Class,
@@ -110,7 +110,7 @@ impl Routing {
         }
     }
 
-    /// Waits until it is worth trying again: there is a connection, or another server has the slot.
+    /// Waits until a new try makes sense: there is a connection, or another server has the slot.
     pub(crate) async fn changed(
         &self,
         server: Option<&Arc<Server>>,
@@ -136,7 +136,7 @@ impl Routing {
         }
     }
 
-    /// Why a command of a slot that waited was not sent.
+    /// The reason why a waiting command of a slot was not sent.
     pub(crate) fn why_not_sent(&self, class: Class, slot: u16) -> Error {
         match self {
             Self::One { server, .. } => server.connection(class).why_not_sent(),

@@ -1,4 +1,4 @@
-//! Sentinels: which server is the master now, by their word.
+//! Sentinels: they tell which server is the master.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::settings::{Kind, Settings};
 use crate::config::Address;
 use crate::lock::lock;
 
-/// How often the sentinels are asked: a fail-over is noticed within it, also by connections on
-/// which the old master is silent. With reason to doubt they are asked at once, but not more often
-/// than the second.
+/// How often the sentinels are asked. A fail-over is noticed within this time, also by connections
+/// on which the old master is silent. If there is reason to doubt the master, they are asked at
+/// once, but not more often than the second value.
 const ASK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(50));
-/// How long one of them may take; the others have been asked at the same time.
+/// The time limit for one sentinel; the others are asked at the same time.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// The sentinels of one master.
@@ -35,7 +35,7 @@ pub(super) struct Sentinels {
     again: Notify,
 }
 
-/// What the sentinels say.
+/// The knowledge gained from the sentinels.
 #[derive(Clone)]
 enum Observed {
     Nothing,
@@ -43,7 +43,7 @@ enum Observed {
         address: Address,
         epoch: u64,
     },
-    /// None of them knows, and why the last one does not.
+    /// No sentinel knows the master; with the error of the last one.
     Unknown(ConnectError),
 }
 
@@ -63,12 +63,12 @@ impl Observed {
     }
 }
 
-/// What one of them says of the master.
+/// One sentinel's answer about the master.
 struct Named {
     address: Address,
     epoch: u64,
     replicas: SentinelReplicas,
-    /// How many sentinels there are, itself included.
+    /// The number of sentinels, including this one.
     sentinels: usize,
 }
 
@@ -86,7 +86,7 @@ impl Sentinels {
         sentinels
     }
 
-    /// The master, once there is one to be seen.
+    /// The master, once one is known.
     pub(super) async fn master(&self) -> Result<Address, ConnectError> {
         let mut seen = self.seen.subscribe();
         let seen = seen
@@ -110,7 +110,7 @@ impl Sentinels {
         let _ = seen.wait_for(is_other).await;
     }
 
-    /// There is reason to look at once.
+    /// Asks the sentinels at once.
     pub(super) fn ask_again(&self) {
         self.again.notify_one();
     }
@@ -131,8 +131,8 @@ impl Sentinels {
         Panel::new(&self.settings, Kind::Sentinel, PATIENCE)
     }
 
-    /// Until all replicas follow the new master, the sentinel that leads a fail-over shows its
-    /// epoch with the old address in MASTER; only the other command gives the new one.
+    /// Until all replicas follow the new master, the sentinel that leads a fail-over shows the new
+    /// epoch with the old address in MASTER; only the other command returns the new address.
     fn question(&self) -> Pipeline {
         let mut question = Pipeline::with_capacity(3);
         let follows = self.settings.replication.as_ref().map(|own| own.follows);
@@ -146,8 +146,8 @@ impl Sentinels {
         question
     }
 
-    /// Asks all of them. The one that knows of the latest election is right: the others may be cut
-    /// off, or have been stopped for a while.
+    /// Asks all sentinels. The one that knows of the latest election is right: the others may be
+    /// cut off, or were suspended for a while.
     async fn ask_all(&self, panel: &mut Panel) {
         let answers = panel.ask(&self.addresses, &self.question()).await;
         let mut named = Vec::with_capacity(self.addresses.len());
@@ -171,8 +171,8 @@ impl Sentinels {
             },
             None => Observed::Unknown(self.unknown(strangers, failure, is_late)),
         };
-        // A master that was seen stays it for as long as nobody names another. One that was cut
-        // off, and knows nothing of an election, does not speak for all.
+        // A known master stays the master until another one is named. A panel does not speak with
+        // one voice if one of its sentinels was cut off and knows nothing of an election.
         let is_older = now.epoch() < self.seen.borrow().epoch();
         let is_told_by_all = named.len() == self.addresses.len();
         let now = panel.believes(is_older, is_told_by_all).then_some(now);
@@ -186,9 +186,9 @@ impl Sentinels {
         }
     }
 
-    /// Which replicas have to confirm writes to `master`. One that has gone has to no more, if most
-    /// sentinels say so: a few may be cut off with the master, and the others make that one the
-    /// master.
+    /// The replicas that have to confirm writes to `master`. A replica that has gone no longer has
+    /// to confirm if most sentinels say so. A few sentinels may be cut off together with the
+    /// master, while the others promote that replica.
     fn count(&self, replication: &Replication, master: &Address, named: &[Named], now: Instant) {
         if !replication.follows {
             return;
@@ -222,7 +222,8 @@ impl Sentinels {
         });
     }
 
-    /// What none of them knows is a matter of settings as soon as one is there and refuses to tell.
+    /// The error if no sentinel knows the master. It is a matter of settings if a sentinel answers
+    /// and refuses to tell.
     fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> ConnectError {
         let (store, name) = (&*self.settings.place(), &self.name);
         if strangers > 0 {
@@ -237,20 +238,20 @@ impl Sentinels {
         }
         let why = failure.map_or_else(String::new, |error| format!("; the last: {error}"));
         ConnectError {
-            // One that is only slow is worth asking again.
+            // A sentinel that is only slow is worth asking again.
             is_busy: is_late,
             ..ConnectError::busy(store, format!("none of its sentinels answers{why}"))
         }
     }
 }
 
-/// Whether a sentinel is there and has to be, or to be asked, otherwise.
+/// True if a sentinel answers, and its settings or ours have to change.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Misconfigured { .. })
 }
 
-/// Reads `HOST PORT`, the fields of the master and those of its replicas; nothing of a master that
-/// is not known.
+/// Parses `HOST PORT`, the fields of the master and those of its replicas; `None` for an unknown
+/// master.
 fn read(answers: Answers) -> RedisResult<Option<Named>> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));

@@ -1,4 +1,4 @@
-//! Connections to one server, or to whichever is the master.
+//! Connections to one server, or to the present master.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,11 +22,11 @@ pub(crate) struct Server {
     is_cluster: bool,
 }
 
-/// What became of a command in a pipeline.
+/// The result of a command in a pipeline.
 #[derive(Debug)]
 pub(crate) enum PipelineResult {
     Answered(Result<RespValue>),
-    /// It was not run here: to be sent to another node.
+    /// Not run here: it has to be sent to another node.
     Redirected(Command),
 }
 
@@ -34,7 +34,7 @@ impl Server {
     pub(super) fn start(settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
         let connection = || Reconnecting::start(settings, target.clone(), Purpose::Calls);
         let main = connection();
-        // The wait for replicas holds up whatever comes behind it on the same connection.
+        // The wait for replicas delays all commands behind it on the same connection.
         let submit = match settings.replication {
             Some(_) => connection(),
             None => Arc::clone(&main),
@@ -60,17 +60,17 @@ impl Server {
         [&self.main, &self.submit, &self.extend]
     }
 
-    /// Where it is, as a URL without secrets.
+    /// The address, as a URL without secrets.
     pub(crate) fn place(&self) -> Arc<str> {
         self.main.place()
     }
 
-    /// Whether there is a connection of this class.
+    /// True if there is a connection of this class.
     pub(crate) fn is_up(&self, class: Class) -> bool {
         self.connection(class).wire().is_some()
     }
 
-    /// Sends commands in one pipeline, however long their answers take.
+    /// Sends commands in one pipeline and waits for the answers without a limit.
     pub(crate) async fn exchange(
         &self,
         class: Class,
@@ -105,13 +105,13 @@ impl Server {
         }
     }
 
-    /// The error of a write that was not answered in time.
+    /// The error for a write without an answer in time.
     pub(crate) fn no_answer(&self) -> Error {
         let detail = format!("no answer within {:?}", self.timeout);
         Error::indeterminate(&*self.place(), detail)
     }
 
-    /// Gives a connection up that has kept calls waiting for so long, if that is long.
+    /// Closes a connection that has kept calls waiting for `waited`, if that is long.
     pub(crate) fn suspect(&self, class: Class, waited: Duration) {
         if let Some(wire) = self.connection(class).wire() {
             wire.suspect(waited, self.timeout);
@@ -126,7 +126,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives its connections up for good.
+    /// Closes its connections for good.
     pub(super) fn close(&self) {
         for connection in self.all() {
             connection.close();

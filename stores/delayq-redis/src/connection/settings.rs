@@ -1,4 +1,4 @@
-//! Settings that all connections of a client share, and how a connection is made.
+//! Settings shared by all connections of a client, and the opening of connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,16 @@ use super::login;
 use super::replication::Replication;
 use crate::config::{Address, RedisConfig};
 
-/// Calls that wait to be written; the queue of submits and the callers hold more back.
+/// Number of calls waiting to be written; the queue of submits and the callers hold back further
+/// ones.
 const WRITE_QUEUE: usize = 1_024;
 
-/// What a server is for.
+/// The role of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// It holds data.
     Data,
-    /// It knows where the master is.
+    /// It knows the master.
     Sentinel,
 }
 
@@ -32,10 +33,10 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     config: RedisConfig,
-    /// Drives all of them.
+    /// Runs all connections.
     pub(super) runtime: Handle,
     place: Arc<str>,
-    /// How long a call, or the making of a connection, may take.
+    /// The time limit of a call, and of opening a connection.
     pub(super) timeout: Duration,
     /// Loaded on each new connection.
     pub(super) scripts: &'static [LuaScript],
@@ -44,7 +45,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// # Errors
-    /// `InvalidInput` when a file of TLS cannot be used.
+    /// `InvalidInput` if a TLS file cannot be used.
     pub(super) fn new(config: &RedisConfig, runtime: &Handle, setup: &Setup) -> Result<Arc<Self>> {
         if let Some(address) = config.servers.addresses().first() {
             login::client(config, address)?;
@@ -65,7 +66,7 @@ impl Settings {
         self.config.is_cluster()
     }
 
-    /// The same for one more node of a cluster, which has replicas of its own.
+    /// The same for another node of a cluster, which has replicas of its own.
     pub(super) fn of_node(&self) -> Arc<Self> {
         let mut settings = self.clone();
         let replication = settings.replication.as_ref();
@@ -73,7 +74,7 @@ impl Settings {
         Arc::new(settings)
     }
 
-    /// Where the client leads to, as a URL without secrets.
+    /// The address of the client's servers, as a URL without secrets.
     pub(super) fn place(&self) -> Arc<str> {
         Arc::clone(&self.place)
     }
@@ -87,7 +88,7 @@ impl Settings {
         }
     }
 
-    /// Connects to a server that holds data; `on_push` hears of messages and of the end.
+    /// Connects to a server that holds data; `on_push` gets messages and the end of the connection.
     pub(super) async fn open(
         &self,
         address: &Address,
@@ -102,7 +103,7 @@ impl Settings {
         self.connect(client, config, &place).await
     }
 
-    /// Connects to a server for a question now and then.
+    /// Connects to a server for occasional questions.
     pub(super) async fn open_quiet(
         &self,
         kind: Kind,
@@ -120,8 +121,8 @@ impl Settings {
     fn connection(&self) -> AsyncConnectionConfig {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
-            // Every call has a deadline of its own, which also covers the wait for a connection;
-            // the client's default would drop answers that take longer than half a second.
+            // Every call has a deadline of its own, which includes the wait for a connection. The
+            // client's default would drop answers that take longer than half a second.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(WRITE_QUEUE)
     }

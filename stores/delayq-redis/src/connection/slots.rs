@@ -1,4 +1,4 @@
-//! Slot map of a cluster, by the word of a node.
+//! Slot map of a cluster, as reported by a node.
 
 use redis::Value;
 
@@ -9,15 +9,15 @@ use crate::config::Address;
 /// The masters of a cluster and their slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SlotMap {
-    /// Grows with each fail-over and each slot that moves.
+    /// Grows with each fail-over and each moved slot.
     pub(super) epoch: u64,
-    /// First and last slot, ascending, and who has them.
+    /// First slot, last slot and owner, ascending.
     ranges: Vec<(u16, u16, Address)>,
 }
 
 impl SlotMap {
-    /// Reads the answers to `CLUSTER INFO` and `CLUSTER SLOTS` of the node at `asked`; `None` when
-    /// they are of another form.
+    /// Parses the answers to `CLUSTER INFO` and `CLUSTER SLOTS` of the node at `asked`; `None` if
+    /// they have another form.
     pub(super) fn read(info: &Value, slots: &Value, asked: &Address) -> Option<Self> {
         let Value::Array(rows) = slots else {
             return None;
@@ -35,14 +35,14 @@ impl SlotMap {
         })
     }
 
-    /// The master that has `slot`, if any has it.
+    /// The master that has `slot`, if there is one.
     pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         let after = self.ranges.partition_point(|(first, _, _)| *first <= slot);
         let (_, last, owner) = self.ranges.get(after.checked_sub(1)?)?;
         (slot <= *last).then_some(owner)
     }
 
-    /// Every master that has slots, once.
+    /// Every master with slots, without duplicates.
     pub(super) fn masters(&self) -> Vec<Address> {
         let mut masters: Vec<Address> = self.ranges.iter().map(|range| range.2.clone()).collect();
         masters.sort();
@@ -50,7 +50,7 @@ impl SlotMap {
         masters
     }
 
-    /// How many slots no master has.
+    /// The number of slots without a master.
     pub(super) fn missing(&self) -> u32 {
         let had = self
             .ranges
@@ -59,7 +59,7 @@ impl SlotMap {
         16_384_u32.saturating_sub(had.sum())
     }
 
-    /// The map with one slot moved, as a node has told of it.
+    /// The map with one slot moved, as reported by a node.
     pub(super) fn moved(&self, slot: u16, owner: Address) -> Self {
         let mut map = self.clone();
         let mut rest = Vec::with_capacity(2);
@@ -82,8 +82,8 @@ impl SlotMap {
     }
 }
 
-/// First slot, last slot, master, replicas. A node that does not know its own host means the one
-/// that it was asked at.
+/// First slot, last slot, master, replicas. A node that does not know its own host means the
+/// address at which it was asked.
 fn range(row: &Value, asked: &Address) -> Option<(u16, u16, Address)> {
     let Value::Array(fields) = row else {
         return None;

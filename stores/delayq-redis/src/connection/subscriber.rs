@@ -16,8 +16,8 @@ use super::target::Target;
 use super::wire::Wire;
 use crate::config::Address;
 
-/// How often the subscriptions of every connection are compared with the wanted ones, when nothing
-/// tells of a change. It costs no command.
+/// How often the subscriptions of every connection are compared with the wanted ones without notice
+/// of a change. This takes no command.
 const COMPARE: Duration = Duration::from_millis(250);
 /// Subscriptions sent in one pipeline.
 const AT_ONCE: usize = 256;
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
     pub(crate) slot: u16,
-    /// What the listener is told once it is listened to: what was sent before is lost.
+    /// The message for the listener once the channel is subscribed: earlier messages are lost.
     pub(crate) message: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) type Channels = HashMap<String, Channel>;
 /// The subscriptions at one node.
 struct Subscriptions {
     connection: Arc<Reconnecting>,
-    /// The connection that is subscribed, and to what.
+    /// The subscribed connection and its channels.
     subscribed: Option<(Wire, HashSet<String>)>,
 }
 
@@ -94,8 +94,8 @@ pub(super) async fn listen(
 }
 
 impl Subscriptions {
-    /// Subscribes to those of `names` that it is not subscribed to. Whether the node has refused
-    /// one: its slot is elsewhere.
+    /// Subscribes to those of `names` that are not subscribed yet. Returns true if the node has
+    /// refused one: its slot is elsewhere.
     async fn misses(
         &mut self,
         names: &[&String],

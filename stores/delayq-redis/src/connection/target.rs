@@ -1,4 +1,4 @@
-//! Where a connection leads to.
+//! Target of a connection.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::fault::ConnectError;
 use super::sentinel::Sentinels;
 use crate::config::Address;
 
-/// The server of a connection.
+/// The server that a connection leads to.
 #[derive(Clone)]
 pub(super) enum Target {
-    /// Always this one.
+    /// Always this server.
     Fixed(Address),
-    /// The master by then.
+    /// The master at the time of connecting.
     Master(Arc<Sentinels>),
 }
 
@@ -25,7 +25,7 @@ impl Target {
         }
     }
 
-    /// Whether it may be another server each time.
+    /// True if the server can change between connections.
     pub(super) fn may_change(&self) -> bool {
         self.fixed().is_none()
     }
@@ -37,7 +37,7 @@ impl Target {
         }
     }
 
-    /// Completes once the server at `address` is the wrong one.
+    /// Completes once the server at `address` is no longer the right one.
     pub(super) async fn left(&self, address: &Address) {
         match self {
             Self::Fixed(_) => std::future::pending().await,
@@ -45,7 +45,7 @@ impl Target {
         }
     }
 
-    /// There is reason to ask where the master is.
+    /// Asks for the master again.
     pub(super) fn doubt(&self) {
         if let Self::Master(sentinels) = self {
             sentinels.ask_again();

@@ -1,5 +1,5 @@
-//! TLS: its files, read before anything connects, and the errors of one side that distrusts the
-//! other.
+//! TLS: its files, which are read before anything connects, and the errors if one side distrusts
+//! the other.
 
 use std::path::Path;
 
@@ -18,20 +18,20 @@ use crate::config::TlsConfig;
 /// The client of a server that speaks TLS.
 ///
 /// # Errors
-/// `InvalidInput` when a file cannot be used.
+/// `InvalidInput` if a file cannot be used.
 pub(super) fn client(info: ConnectionInfo, tls: &TlsConfig) -> Result<redis::Client> {
-    // Chooses how connections are encrypted for the whole process. It fails when the application
-    // has done so, which is as good.
+    // Chooses the encryption library for the whole process. It fails if the application has already
+    // chosen one, which is just as good.
     let _ = default_provider().install_default();
     let client = redis::Client::build_with_tls(info, certificates(tls)?);
     client.map_err(|error| fault::invalid(&error))
 }
 
-/// What the files hold that are named.
+/// The contents of the named files.
 ///
 /// # Errors
-/// `InvalidInput` with the file, when it cannot be read or holds something else, or when the key is
-/// not the certificate's.
+/// `InvalidInput` with the file, if it cannot be read or has other contents, or if the key does not
+/// belong to the certificate.
 fn certificates(tls: &TlsConfig) -> Result<TlsCertificates> {
     let root_cert = tls.ca.as_deref().map(authorities).transpose()?;
     let client_tls = match (&tls.certificate, &tls.key) {

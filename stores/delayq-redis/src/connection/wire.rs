@@ -1,4 +1,4 @@
-//! One connection while it lasts, and the pipelines that go over it.
+//! One connection while it lasts, and the pipelines sent over it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,27 +17,27 @@ use super::replication::Replication;
 use super::reply::RespValue;
 use crate::config::Address;
 
-/// How often a script is loaded for one call: again only when somebody flushes the scripts between
-/// its loading and the call, each time anew.
+/// How often a script is loaded for one call. It is loaded again only if somebody flushes the
+/// scripts between loading and call, each time.
 const MAX_LOADS: usize = 10;
 
-/// A connection that works, as far as is known.
+/// A connection that works, as far as known.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
-    /// Told that the connection is of no more use.
+    /// Notified when the connection is no longer usable.
     pub(super) ended: Arc<Notify>,
-    /// Ends what waits for an answer once the server is the wrong one: it may be silent for long.
+    /// Ends the waits for answers once the server is the wrong one: it may be silent for long.
     pub(super) left: CancellationToken,
     pub(super) address: Address,
     pub(super) place: Arc<str>,
     pub(super) replication: Option<Arc<Replication>>,
 }
 
-/// What became of a command.
+/// The result of a command.
 pub(super) enum CommandResult {
     Reply(RespValue),
-    /// It was not run here; with the error for a caller that can send it nowhere else.
+    /// Not run here; with the error for a caller that can send it nowhere else.
     Redirect(Redirect, Error),
     Failed(Error),
 }
@@ -52,29 +52,29 @@ impl CommandResult {
     }
 }
 
-/// How commands are sent.
+/// The mode of sending commands.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mode {
-    /// Each behind its script, which the server lacks.
+    /// Loads its script before each command, as the server does not have it.
     loads: bool,
-    /// Each behind `ASKING`, to a node that does not have the slot yet.
+    /// Sends `ASKING` before each command, to a node that does not have the slot yet.
     asks: bool,
-    /// The wait for replicas behind them.
+    /// Adds the wait for replicas at the end.
     confirm: Option<Confirm>,
 }
 
-/// What came back of a pipeline.
+/// The answers to a pipeline.
 struct Exchanged {
     answers: Vec<RedisResult<Value>>,
-    /// `None` when nothing was waited for.
+    /// `None` if there was no wait.
     confirmed: Option<Confirmed>,
 }
 
 impl Wire {
-    /// Sends commands in one pipeline and returns one answer each, however long that takes. A
-    /// script that the server does not know (it was restarted, or its scripts were flushed) is
-    /// loaded, and only the calls that missed it are repeated, in their order. A write that too few
-    /// replicas confirmed is `Indeterminate`: the server may be lost before it has told them.
+    /// Sends commands in one pipeline and returns one answer for each, without a time limit. If the
+    /// server does not know a script (it was restarted, or its scripts were flushed), the script is
+    /// loaded, and only the calls that missed it are repeated, in order. A write confirmed by too
+    /// few replicas is `Indeterminate`: the server may be lost before it reaches them.
     pub(super) async fn exchange(&self, commands: &[Command], asks: bool) -> Vec<CommandResult> {
         let writes = commands.iter().any(|command| !command.only_reads);
         let replication = self.replication.as_ref().filter(|_| writes);
@@ -113,8 +113,8 @@ impl Wire {
             .collect()
     }
 
-    /// What is missing to the writes of a pipeline. A replica that has come since has to confirm
-    /// them, too.
+    /// The missing confirmations for the writes of a pipeline. Replicas that joined meanwhile have
+    /// to confirm them, too.
     async fn unconfirmed(
         &self,
         replication: &Replication,
@@ -133,7 +133,7 @@ impl Wire {
         replication.missing(confirmed, &self.address, &self.place)
     }
 
-    /// Sends the commands at `places`, and the wait for replicas behind them.
+    /// Sends the commands at `places`, followed by the wait for replicas.
     async fn send(&self, commands: &[Command], places: &[usize], mode: Mode) -> Exchanged {
         let mut pipeline = Pipeline::with_capacity(places.len() + 4);
         for command in places.iter().filter_map(|at| commands.get(*at)) {
@@ -203,8 +203,9 @@ impl Wire {
         }
     }
 
-    /// Subscribes to channels of the node's slots; whether it is subscribed now, each. One command
-    /// each, as a channel that is elsewhere fails the whole command.
+    /// Subscribes to channels in the node's slots. Returns true for each one that is subscribed
+    /// now. Sends one command per channel, as a channel in another node's slot fails the whole
+    /// command.
     pub(super) async fn subscribe(&self, channels: &[&String]) -> Vec<bool> {
         let mut pipeline = Pipeline::with_capacity(channels.len());
         for channel in channels {
@@ -214,8 +215,8 @@ impl Wire {
         answers.into_iter().map(|answer| answer.is_ok()).collect()
     }
 
-    /// Gives the connection up if it has kept a call waiting for long: a peer that went away
-    /// without a word is noticed so. A call that was sent just before its deadline proves nothing.
+    /// Closes the connection if it has kept a call waiting for long, as this is how a peer that
+    /// disappeared silently is noticed. A call sent just before its deadline proves nothing.
     pub(super) fn suspect(&self, waited: Duration, timeout: Duration) {
         if waited * 2 >= timeout {
             self.ended.notify_one();
@@ -223,7 +224,7 @@ impl Wire {
     }
 }
 
-/// The places of the answers that miss their script.
+/// The positions of the answers with a missing script.
 fn missing_scripts(answers: &[RedisResult<Value>]) -> Vec<usize> {
     let is_missing = |answer: &RedisResult<Value>| {
         let error = answer.as_ref().err();
@@ -234,8 +235,8 @@ fn missing_scripts(answers: &[RedisResult<Value>]) -> Vec<usize> {
     missing.map(|(at, _)| at).collect()
 }
 
-/// An error that is the answer. One within an answer is left there: it says of no call what became
-/// of it.
+/// Turns an answer that is an error into an error. An error inside an answer is left there: it does
+/// not tell the outcome of any call.
 pub(super) fn extract(value: Value) -> RedisResult<Value> {
     match value {
         Value::ServerError(error) => Err(error.into()),

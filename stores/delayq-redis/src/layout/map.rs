@@ -1,4 +1,4 @@
-//! Shard map of a type, as one store knows it.
+//! Shard map of a type, as known to one store.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,12 @@ use super::stored::{Layout, shard_of};
 use crate::lock::lock;
 use crate::shard::Shard;
 
-/// The shards of a type by a layout. The layout may have been replaced since; then a shard that is
-/// asked says so. `S` is a shard.
+/// The shards of a type according to a layout. The layout may have been replaced since; then the
+/// shard that is asked says so. `S` is a shard.
 #[derive(Debug)]
 pub(crate) struct ShardMap<S> {
     pub(crate) layout: Layout,
-    /// Oldest first, never empty; of each epoch its shards by number.
+    /// Oldest epoch first, never empty; within each epoch the shards by number.
     epochs: Vec<Vec<S>>,
     /// The names of old shards that are sealed and empty.
     drained: Mutex<HashSet<String>>,
@@ -33,7 +33,7 @@ impl Named for Arc<Shard> {
 }
 
 impl<S: Named> ShardMap<S> {
-    /// The map of `layout`, whose shards `make` makes.
+    /// The map of `layout`, with shards created by `make`.
     pub(crate) fn new(layout: Layout, make: impl Fn(crate::scripts::ShardId) -> S) -> Self {
         let epochs = layout.epochs().iter();
         let epochs = epochs.map(|epoch| epoch.shards().map(&make).collect());
@@ -54,7 +54,7 @@ impl<S: Named> ShardMap<S> {
         self.epochs.last().into_iter().flatten()
     }
 
-    /// The shards of every epoch but the newest.
+    /// The shards of every epoch except the newest.
     pub(crate) fn older(&self) -> impl Iterator<Item = &S> {
         let older = self.epochs.split_last();
         older.into_iter().flat_map(|(_, older)| older).flatten()
@@ -64,24 +64,24 @@ impl<S: Named> ShardMap<S> {
         self.newest().any(|newest| newest.name() == shard.name())
     }
 
-    /// Whether new tasks went to `shard` before the newest epoch began.
+    /// True if new tasks went to `shard` before the newest epoch began.
     pub(crate) fn is_second_newest(&self, shard: &S) -> bool {
         let second = self.epochs.iter().rev().nth(1);
         second.is_some_and(|shards| shards.iter().any(|known| known.name() == shard.name()))
     }
 
-    /// Where `id` may be, the newest shard first: one of each epoch.
+    /// The shards that may have `id`, newest first: one for each epoch.
     pub(crate) fn of(&self, id: &[u8]) -> impl Iterator<Item = &S> {
         let newest_first = self.epochs.iter().rev();
         newest_first.filter_map(|epoch| epoch.get(shard_of(id, epoch.len())))
     }
 
-    /// The shard that a submit of `id` asks first: the oldest.
+    /// The first shard for a submit of `id`: the oldest.
     pub(crate) fn first(&self, id: &TaskId) -> Option<&S> {
         self.of(id.as_str().as_bytes()).last()
     }
 
-    /// The shard that a submit of `id` asks after `shard`, which is sealed.
+    /// The next shard for a submit of `id` after `shard`, which is sealed.
     pub(crate) fn after(&self, shard: &S, id: &TaskId) -> Option<&S> {
         let mut newer = None;
         for candidate in self.of(id.as_str().as_bytes()) {
@@ -93,8 +93,8 @@ impl<S: Named> ShardMap<S> {
         None
     }
 
-    /// Notes that a shard is sealed and empty, which is for ever. Returns the numbers of the old
-    /// epochs of which all shards are.
+    /// Notes that a shard is sealed and empty, which is final. Returns the numbers of the old
+    /// epochs whose shards are all drained.
     pub(crate) fn drained(&self, name: &str) -> Vec<u32> {
         let mut drained = lock(&self.drained);
         drained.insert(name.to_owned());

@@ -1,20 +1,21 @@
-//! Placement of new shards on the nodes of a cluster: as many on each as on the others.
+//! Placement of new shards on the nodes of a cluster: the same number on each.
 //!
-//! A shard lies where the slot of its keys does, which follows from their names. So the names of
-//! some get a suffix, chosen once and stored: slots may move later, and their shards with them.
+//! The node of a shard is the node of its keys' slot, which follows from their names. So the names
+//! of some get a suffix, which is chosen once and stored. Slots may move later, and their shards
+//! with them.
 
 use delayq_core::TaskType;
 
 use super::stored::shard_of;
 use crate::scripts::ShardId;
 
-/// Suffixes that are tried for one shard. With a hundred nodes, one shard in ten thousand finds
-/// none and lies on another node than it should.
+/// Number of suffixes tried for one shard. With a hundred nodes, one shard in ten thousand finds
+/// none and is placed on another node than intended.
 const MAX_SUFFIX: u32 = 1_000;
 
-/// The suffixes of the `count` shards of an epoch on so many `nodes`; `has` says whether the one
-/// with this index has the slot of this shard. The first shards of different types lie on different
-/// nodes, too.
+/// The suffixes of the `count` shards of an epoch on `nodes` nodes. `has` returns true if the node
+/// with this index has the slot of this shard. The first shards of different types are also on
+/// different nodes.
 pub(crate) fn suffixes(
     task_type: &TaskType,
     epoch: u32,
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
     use crate::scripts::Keyspace;
 
-    /// So many nodes, of which each has every n-th slot.
+    /// A number of nodes, each of which has every n-th slot.
     struct EveryNth {
         count: u16,
         task_type: TaskType,

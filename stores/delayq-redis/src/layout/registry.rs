@@ -7,10 +7,10 @@ use crate::connection::{Class, Command, RespValue};
 use crate::scripts::Script;
 use crate::shard::context::Context;
 
-/// Types whose layouts are read in one step.
+/// Number of types whose layouts are read in one step.
 const TYPES_AT_ONCE: usize = 1_000;
 
-/// A layout, and the text that it was read from: what a change compares with.
+/// A layout, and the text that it was read from, which a change is compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) text: String,
@@ -43,7 +43,7 @@ pub(crate) async fn read(cx: &Context, task_type: &TaskType) -> Result<Stored> {
     Ok(Stored { text, layout })
 }
 
-/// The layouts of these types that are settled; the others are left out.
+/// The settled layouts of these types; types with other layouts are left out.
 pub(crate) async fn read_settled(
     cx: &Context,
     types: &[TaskType],
@@ -68,7 +68,7 @@ pub(crate) async fn read_settled(
     Ok(settled)
 }
 
-/// Changes the layout of a type if it is still as it was read; else somebody else has changed
+/// Changes the layout of a type if it is still as it was read. Otherwise somebody else has changed
 /// it.
 pub(crate) async fn change(
     cx: &Context,

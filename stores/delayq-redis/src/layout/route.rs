@@ -1,5 +1,5 @@
 //! Route of submits through the epochs of a type, oldest first. A sealed shard that does not know
-//! an id never will, so going on to the next one is exact, by whatever layout.
+//! an id never will, so it is correct to go on to the next one, by whatever layout.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::scripts::submit::Prepared;
 use crate::shard::Shard;
 use crate::shard::batch::Landing;
 
-/// A task on its way to a shard, and its index among all.
+/// A task on its way to a shard, and its index among all tasks.
 struct Routed {
     index: usize,
     shard: Arc<Shard>,
@@ -35,7 +35,7 @@ pub(crate) struct Route<'a> {
     task_type: &'a TaskType,
     /// One for each task, in order.
     pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
-    /// A shard was empty of everything before: the type may have lost its listing.
+    /// A shard was completely empty before: the type may be missing from the list.
     pub(crate) is_new: bool,
 }
 
@@ -87,7 +87,7 @@ impl Route<'_> {
         }
     }
 
-    /// Sends tasks to their shards, at the same time; returns those whose shard is sealed.
+    /// Sends tasks to their shards concurrently. Returns those whose shard is sealed.
     async fn send(&mut self, tasks: Vec<Routed>) -> Vec<Routed> {
         let mut by_shard: HashMap<String, ShardTasks> = HashMap::new();
         for Routed { index, shard, task } in tasks {
@@ -127,7 +127,7 @@ impl Route<'_> {
         sealed
     }
 
-    /// Gives each task its next shard. When no newer one is known, the layout is read again.
+    /// Gives each task its next shard. If no newer one is known, the layout is read again.
     async fn move_on(&self, sealed: &mut [Routed]) -> Result<()> {
         let map = self.shards.known(self.task_type);
         let knows_next = |routed: &Routed| map.after(&routed.shard, &routed.task.id).is_some();

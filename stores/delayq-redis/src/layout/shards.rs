@@ -1,14 +1,14 @@
-//! Shards of every type, and the resize of a type. It takes three steps, each of which anybody can
-//! repeat:
+//! Shards of every type, and the resize of a type. A resize takes three steps, each of which any
+//! store can repeat:
 //!
 //! 1. the registry says that a new epoch is being opened;
 //! 2. every older shard is sealed, then the new ones are made, with the pause and bound of the
 //!    type;
 //! 3. the registry says that the epoch is open.
 //!
-//! Whoever reads a layout that is being opened does what is left of it first. A sealed shard says
-//! so to whoever comes by an older layout, so nobody has to be told of a new one. An old epoch
-//! whose shards are all empty is taken out of the layout: a sealed shard stays empty.
+//! A store that reads a layout which is being opened first completes the remaining steps. A sealed
+//! shard reports that to callers with an older layout, so new layouts need no announcement. An old
+//! epoch whose shards are all empty is removed from the layout: a sealed shard stays empty.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -28,20 +28,20 @@ use crate::shard::Shard;
 use crate::shard::context::Context;
 use crate::shard::upkeep::SealedSettings;
 
-/// How often a layout is read again for one call. Each time somebody has resized the type
-/// meanwhile, so more would only hide a fight.
+/// How often a layout is read again for one call. Somebody has resized the type each time, so more
+/// tries would only hide a conflict.
 pub(crate) const MAX_TRIES: usize = 8;
 
 /// The shards of one type.
 pub(crate) type TypeMap = ShardMap<Arc<Shard>>;
 
-/// What this store knows of the shards of its types. A type that it has not asked about is taken
-/// for one that is not sharded: the first shard that is asked knows better.
+/// The shards of the types, as known to this store. A type that it has not asked about is assumed
+/// to be unsharded: the first shard that is asked corrects this.
 #[derive(Debug)]
 pub(crate) struct Shards {
     cx: Arc<Context>,
     maps: Mutex<HashMap<TaskType, Arc<TypeMap>>>,
-    /// A fail-over that keeps the registry keeps every seal before it, too.
+    /// True if a fail-over that keeps a registry change also keeps every seal before it.
     keeps_order: bool,
 }
 
@@ -63,7 +63,7 @@ impl Shards {
         self.learn(task_type, Layout::default())
     }
 
-    /// The shard that a bucket names; `None` for a bucket that this store has never given.
+    /// The shard named by a bucket; `None` for a bucket that this store never returns.
     pub(crate) fn shard(&self, bucket: &Bucket) -> Option<Arc<Shard>> {
         let map = self.known(bucket.task_type());
         let known = map.all().find(|shard| shard.keys.bucket == *bucket);
@@ -92,7 +92,7 @@ impl Shards {
         map
     }
 
-    /// Learns the settled layouts of these types.
+    /// Reads the settled layouts of these types.
     pub(crate) async fn learn_all(&self, types: &[TaskType]) -> Result<()> {
         for (task_type, layout) in registry::read_settled(&self.cx, types).await? {
             self.learn(&task_type, layout);
@@ -100,7 +100,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The shards of a type as the registry has them now.
+    /// The shards of a type according to the registry.
     pub(crate) async fn current(&self, task_type: &TaskType) -> Result<Arc<TypeMap>> {
         for _ in 0..MAX_TRIES {
             let stored = registry::read(&self.cx, task_type).await?;
@@ -112,9 +112,9 @@ impl Shards {
         Err(self.unsettled(task_type))
     }
 
-    /// Reads the layout again after a shard has said that `known` is outdated. If it is not, either
-    /// the registry has lost its last change, which a sealed shard still knows, or a shard was lost
-    /// with its server's data: it is made again.
+    /// Reads the layout again after a shard has reported that `known` is outdated. If it is not,
+    /// either the registry has lost its last change, which a sealed shard still knows, or a shard
+    /// was lost with its server's data and is created again.
     pub(crate) async fn refresh(&self, task_type: &TaskType, known: &TypeMap) -> Result<()> {
         let map = self.current(task_type).await?;
         if map.layout != known.layout {
@@ -123,16 +123,16 @@ impl Shards {
         let now = map.layout.text();
         if let Some(layout) = self.next_layout(&map).await? {
             let next = layout.text();
-            tracing::error!(%task_type, now, next, "the layout has lost a change: restoring it");
+            tracing::error!(%task_type, now, next, "the stored layout has lost its last change; restoring it");
             let stored = registry::read(&self.cx, task_type).await?;
             registry::change(&self.cx, task_type, &stored, &layout).await?;
             return self.current(task_type).await.map(drop);
         }
-        tracing::error!(%task_type, layout = now, "a shard has lost its data: making it again");
+        tracing::error!(%task_type, layout = now, "a shard has lost its data; creating it again");
         self.open_newest(&map, SealedSettings::default()).await
     }
 
-    /// The layout that sealed one of the newest shards, if any did.
+    /// The layout that sealed one of the newest shards, if there is one.
     async fn next_layout(&self, map: &TypeMap) -> Result<Option<Layout>> {
         for shard in map.newest() {
             let next = shard.upkeep().setting("next").await?;
@@ -144,8 +144,8 @@ impl Shards {
         Ok(None)
     }
 
-    /// Runs an operation on the task `id`: the newest shard that may have it is asked first. A task
-    /// that is live in one shard has ended in every other one.
+    /// Runs an operation on the task `id`, starting with the newest shard that may have it. A task
+    /// that is live in one shard has ended in all others.
     pub(crate) async fn lookup<T, A: Future<Output = Result<Lookup<T>>>>(
         &self,
         task_type: &TaskType,
@@ -180,12 +180,12 @@ impl Shards {
         Err(self.unsettled(task_type))
     }
 
-    /// Gives the type at least so many shards. Never fewer than it has: returns how many there are.
+    /// Gives the type at least this many shards, and never fewer than it has. Returns their number.
     ///
     /// # Errors
-    /// `InvalidInput` for a number out of range, for one that the present bound is too small for if
-    /// that is kept. `Unavailable` while the shards before the last resize still drain.
-    /// `FleetLimitOnShards` when claims come with a fleet limit.
+    /// `InvalidInput` for a number out of range, or if the present `max_pending` is kept and too
+    /// small for it. `Unavailable` while the shards before the last resize are still draining.
+    /// `FleetLimitOnShards` if claims have a fleet limit.
     pub(crate) async fn resize(
         &self,
         task_type: &TaskType,
@@ -223,7 +223,8 @@ impl Shards {
 
     async fn check_resize(&self, task_type: &TaskType, map: &TypeMap, shards: u32) -> Result<()> {
         if map.layout.epochs().len() >= MAX_LIVE_EPOCHS {
-            // Time mends it, so whoever declares the number at its start tries again.
+            // This error goes away with time, so a process that declares the number at its start
+            // tries again.
             let detail = format!(
                 "{task_type} still drains the shards that it had before its last resize, and can be \
                  resized again once they are empty"
@@ -244,7 +245,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The bound of a type, of which its newest shards keep shares.
+    /// The `max_pending` of a type, of which its newest shards each keep a share.
     async fn bound(&self, map: &TypeMap) -> Result<Option<u64>> {
         let mut whole: Option<u64> = None;
         for shard in map.newest() {
@@ -280,7 +281,7 @@ impl Shards {
         for (shard, own) in map.older().zip(sealed) {
             let own = own?;
             kept.pause_ms = kept.pause_ms.max(own.pause_ms);
-            // The bound is that of the shards which new tasks went to so far.
+            // The limit is that of the shards that new tasks have gone to so far.
             if let Some(most) = own.max_pending.filter(|_| map.is_second_newest(shard)) {
                 kept.max_pending = Some(kept.max_pending.unwrap_or(0).saturating_add(most));
             }
@@ -289,7 +290,7 @@ impl Shards {
             }
         }
         self.open_newest(&map, kept).await?;
-        // Of a type without tasks so far, the old shards need not be asked.
+        // For a type without tasks so far, the old shards need not be asked.
         let mut drained = Vec::new();
         for name in empty {
             drained = map.drained(name);
@@ -298,7 +299,7 @@ impl Shards {
         registry::change(&self.cx, task_type, stored, &opened).await
     }
 
-    /// Makes the newest shards of a type that are not there.
+    /// Creates the missing ones among the newest shards of a type.
     async fn open_newest(&self, map: &TypeMap, kept: SealedSettings) -> Result<()> {
         let shares = share::bounds(kept.max_pending, map.newest().count());
         let opened = map.newest().zip(shares).map(|(shard, max_pending)| {
@@ -311,7 +312,7 @@ impl Shards {
         join_all(opened).await.into_iter().collect()
     }
 
-    /// Notes that a shard is sealed and empty, and takes its epoch out of the layout once all of
+    /// Notes that a shard is sealed and empty, and removes its epoch from the layout once all of
     /// its shards are.
     pub(crate) async fn drained(&self, bucket: &Bucket) -> Result<()> {
         let task_type = bucket.task_type();
@@ -321,14 +322,14 @@ impl Shards {
         }
         let stored = registry::read(&self.cx, task_type).await?;
         let rest = stored.layout.without(&drained);
-        // One that is being opened needs its old epochs: it is finished first.
+        // A layout that is being opened still needs its old epochs.
         if rest != stored.layout && !stored.layout.is_opening {
             registry::change(&self.cx, task_type, &stored, &rest).await?;
         }
         self.current(task_type).await.map(drop)
     }
 
-    /// The error of a type that is resized again and again, or that says so.
+    /// The error for a type that is resized again and again, or whose shards report that.
     pub(crate) fn unsettled(&self, task_type: &TaskType) -> Error {
         Error::unavailable(
             self.cx.connections.place().to_string(),

@@ -1,11 +1,12 @@
-//! Shares of a bound: each shard of a type keeps its own.
+//! Shares of `max_pending`: each shard of a type keeps its own.
 
 use delayq_core::{Error, Result, TaskType};
 
-/// Whether each of so many has a part of a bound, if the bound leaves the type open.
+/// Checks that a limit can be divided among `count` shards with at least 1 each, unless the limit
+/// is 0 and closes the type.
 ///
 /// # Errors
-/// `InvalidInput` if not.
+/// `InvalidInput` if it cannot.
 pub(crate) fn check(whole: Option<u64>, count: usize, task_type: &TaskType) -> Result<()> {
     let parts = u64::try_from(count).unwrap_or(u64::MAX);
     let Some(few) = whole.filter(|whole| (1..parts).contains(whole)) else {
@@ -18,7 +19,7 @@ pub(crate) fn check(whole: Option<u64>, count: usize, task_type: &TaskType) -> R
     Err(Error::invalid("setting", reason))
 }
 
-/// A bound divided by so many, at least 1 each unless it closes the type.
+/// A limit divided by `count`, at least 1 each unless it closes the type.
 pub(crate) fn bounds(whole: Option<u64>, count: usize) -> impl Iterator<Item = Option<u64>> {
     let parts = u64::try_from(count.max(1)).unwrap_or(1);
     (0..parts).map(move |at| whole.map(|whole| part_of(whole, at, parts).max(whole.min(1))))

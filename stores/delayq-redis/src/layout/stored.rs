@@ -1,16 +1,16 @@
-//! Stored form of a type's shard map: which shards there are, and which one an id belongs to.
+//! Stored format of a type's shard map: the shards, and the shard of each id.
 //!
 //! A layout is a list of epochs, oldest first. A resize begins a new epoch: new ids go there, and
-//! the shards of the older one are sealed and drain. A type without a stored layout is one epoch of
-//! one shard, number 0: its keys are those of a type that is never sharded.
+//! the shards of the older one are sealed and drain. A type without a stored layout has one epoch
+//! with one shard, number 0: its keys are those of an unsharded type.
 //!
 //! ```text
 //! 1 0:1 1:4 2:8:0,0,3,1,0,2,0,0 +
 //! ```
 //!
-//! A version, then each epoch: its number, how many shards it has, and, where a cluster had to be
-//! balanced, the suffix of each shard in its keys (0: none). A `+` at the end: the newest epoch is
-//! being opened, and the older shards are not all sealed yet.
+//! A version, then for each epoch its number, its number of shards and, if a cluster had to be
+//! balanced, the suffix of each shard in its keys (0: none). A `+` at the end means that the newest
+//! epoch is being opened, and the older shards are not all sealed yet.
 
 use std::fmt::Write;
 
@@ -18,20 +18,21 @@ use delayq_core::operate::MAX_SHARDS;
 
 use crate::scripts::ShardId;
 
-/// The version of the stored form.
+/// The version of the stored format.
 pub(crate) const VERSION: u32 = 1;
-/// Most epochs of a stored layout. This release makes at most [`MAX_LIVE_EPOCHS`]; earlier ones
-/// made more.
+/// Maximum number of epochs in a stored layout. This release creates at most [`MAX_LIVE_EPOCHS`];
+/// earlier ones created more.
 const MAX_EPOCHS: usize = 8;
-/// Epochs at a time, so that an operation by id asks at most two shards: the next resize waits
-/// until the old shards have drained.
+/// Number of epochs at a time, so that an operation by id asks at most two shards: the next resize
+/// waits until the old shards have drained.
 pub(crate) const MAX_LIVE_EPOCHS: usize = 2;
 
-/// Shards that were made together: ids are spread over them alike for as long as they exist.
+/// Shards that were created together: the mapping of ids to them stays the same for as long as they
+/// exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) number: u32,
-    /// One a shard, see [`ShardId::suffix`].
+    /// One for each shard, see [`ShardId::suffix`].
     suffixes: Vec<u32>,
 }
 
@@ -40,11 +41,11 @@ pub(crate) struct Epoch {
 pub(crate) struct Layout {
     /// Oldest first, never empty.
     epochs: Vec<Epoch>,
-    /// Whether the newest epoch must not be used yet.
+    /// True if the newest epoch must not be used yet.
     pub(crate) is_opening: bool,
 }
 
-/// Why a text is no layout.
+/// The reason why a text is not a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     Damaged,
@@ -68,14 +69,15 @@ impl Epoch {
     }
 }
 
-/// The shard, of so many, that `id` belongs to: the CRC-32 (IEEE) of its bytes, modulo the number.
+/// The shard out of `count` that `id` belongs to: the CRC-32 (IEEE) of its bytes, modulo the
+/// number.
 pub(crate) fn shard_of(id: &[u8], count: usize) -> usize {
     let crc = usize::try_from(crc32fast::hash(id)).unwrap_or(0);
     crc.checked_rem(count).unwrap_or(0)
 }
 
 impl Default for Layout {
-    /// That of a type that was never sharded.
+    /// The layout of an unsharded type.
     fn default() -> Self {
         let whole = Epoch {
             number: 0,
@@ -93,23 +95,23 @@ impl Layout {
         &self.epochs
     }
 
-    /// How many shards new ids are spread over.
+    /// The number of shards for new ids.
     pub(crate) fn count(&self) -> usize {
         self.epochs.last().map_or(1, Epoch::count)
     }
 
-    /// The number of the next epoch. None is used twice.
+    /// The number of the next epoch. No number is used twice.
     pub(crate) fn next_number(&self) -> u32 {
         let newest = self.epochs.last().map_or(0, |newest| newest.number);
         newest.saturating_add(1)
     }
 
-    /// Whether this one was made from `earlier`, with an epoch that is new.
+    /// True if this layout was made from `earlier`, with a new epoch.
     pub(crate) fn is_after(&self, earlier: &Self) -> bool {
         self.next_number() > earlier.next_number()
     }
 
-    /// The layout that begins an epoch with these suffixes, not yet open.
+    /// The layout with a new epoch with these suffixes, which is not open yet.
     pub(crate) fn raised(&self, suffixes: Vec<u32>) -> Self {
         let mut raised = self.clone();
         raised.epochs.push(Epoch {
@@ -120,7 +122,7 @@ impl Layout {
         raised
     }
 
-    /// The same with its newest epoch in use.
+    /// The same layout with its newest epoch open.
     pub(crate) fn opened(&self) -> Self {
         Self {
             is_opening: false,
@@ -128,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// The same without these epochs; the newest one stays.
+    /// The same layout without these epochs; the newest one stays.
     pub(crate) fn without(&self, drained: &[u32]) -> Self {
         let newest = self.epochs.last().map(|newest| newest.number);
         let mut rest = self.clone();
@@ -187,7 +189,7 @@ impl Layout {
     }
 }
 
-/// A number as it is written: no sign, no zero in front.
+/// A number as written by this format: no sign, no leading zero.
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|n: &u32| n.to_string() == text)
 }

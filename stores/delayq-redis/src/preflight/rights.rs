@@ -1,4 +1,4 @@
-//! Rights of the user: the commands that the store needs.
+//! Rights of the user: the commands needed by the store.
 
 use super::Terms;
 use delayq_core::store::Durability;
@@ -8,7 +8,7 @@ use crate::config::RedisServers;
 use crate::connection::{Command, RespValue, grant};
 use crate::scripts::{Keyspace, Script};
 
-/// Asks for what the user may not do.
+/// Asks for the commands that the user may not run.
 pub(super) fn question(keys: &Keyspace, terms: &Terms) -> Command {
     let question = Command::script(Script::Preflight.lua(), keys.slot(), &[], 256)
         .arg(keys.probe())
@@ -18,7 +18,7 @@ pub(super) fn question(keys: &Keyspace, terms: &Terms) -> Command {
     })
 }
 
-/// The commands that not every store needs.
+/// The commands that only some stores need.
 fn further(terms: &Terms) -> Vec<&'static str> {
     let mut further = match terms.config.servers {
         RedisServers::One(_) => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL"],
@@ -47,7 +47,7 @@ fn further(terms: &Terms) -> Vec<&'static str> {
 }
 
 /// # Errors
-/// `Misconfigured` when there is something that `user` may not do; without a name, `default`.
+/// `Misconfigured` if `user` (without a name: `default`) lacks a right.
 pub(super) fn check(place: &str, user: Option<&str>, denied: RespValue) -> Result<()> {
     let (mut names, mut fields) = (Vec::new(), denied.fields());
     while !fields.is_empty() {
@@ -75,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// What every store sends beside the scripts. `srem` is not asked for at the start: a user made
-    /// before it was needed can do everything but drop a type.
+    /// Commands that every store sends besides the scripts. `srem` is not checked at the start: a
+    /// user created before it was needed can do everything except drop a type.
     const SENT: [&str; 10] = [
         "config|get",
         "evalsha",
@@ -90,11 +90,11 @@ mod tests {
         "type",
     ];
 
-    /// Scripts whose commands are not asked for at the start, either: a user made before they were
-    /// needed can do everything but log actions.
+    /// Scripts whose commands are not checked at the start either: a user created before they were
+    /// needed can do everything except log actions.
     const LATER: [Script; 2] = [Script::Log, Script::Actions];
 
-    /// What some store sends, or a script of it, as it stands in the grant.
+    /// Commands that some store sends, or one of its scripts, as written in the grant.
     fn sent_by_some() -> BTreeSet<String> {
         let urls = ["redis://h", "redis-sentinel://h/m", "redis-cluster://h"];
         let terms = urls.map(|url| Terms {
@@ -113,7 +113,7 @@ mod tests {
         further.map(name).collect()
     }
 
-    /// The commands that stand in capitals between quotes.
+    /// The words in capitals between quotes, which are commands.
     fn named(lua: &str) -> impl Iterator<Item = String> {
         let words = lua.split('\'').skip(1).step_by(2);
         let is_command = |word: &&str| word.bytes().all(|c| c.is_ascii_uppercase());
@@ -125,13 +125,13 @@ mod tests {
         lua.lines().map(code).collect::<Vec<_>>().join("\n")
     }
 
-    /// What a script calls: the first argument of each `call`.
+    /// The commands of a script: the first argument of each `call`.
     fn called(script: Script) -> BTreeSet<String> {
         let lua = without_comments(script.lua().source());
         let mut calls = BTreeSet::new();
         for (at, call) in lua.match_indices("call(") {
             let (before, after) = (&lua[..at], &lua[at + call.len()..]);
-            // Such as `next_call()`, which is a function of a script.
+            // For example `next_call()`, which is a function of a script.
             let is_pcall = before.ends_with("redis.p");
             if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !is_pcall {
                 continue;

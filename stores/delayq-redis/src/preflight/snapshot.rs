@@ -1,4 +1,4 @@
-//! Settings that a server shows.
+//! Settings shown by a server.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use delayq_core::{Error, Result};
 use crate::connection::{self, Command, RespValue};
 use crate::memory_limit::Memory;
 
-/// The settings that are asked for by their names.
+/// The settings that are read by name.
 const SETTINGS: [&str; 7] = [
     "CONFIG",
     "GET",
@@ -24,8 +24,8 @@ const SETTINGS: [&str; 7] = [
 /// drained.
 const MIN_MAJOR: u32 = 7;
 
-/// What a server shows. A managed server, or an ACL, may hide the answers to INFO and to CONFIG
-/// GET; each server says who it is when asked HELLO.
+/// The settings shown by a server. A managed server, or an ACL, may hide the answers to INFO and to
+/// CONFIG GET; each server identifies itself in its answer to HELLO.
 pub(super) struct Snapshot {
     place: String,
     hello: HashMap<String, String>,
@@ -33,17 +33,17 @@ pub(super) struct Snapshot {
     config: Option<HashMap<String, String>>,
 }
 
-/// The questions, in the order in which [`Snapshot::new`] takes the answers.
+/// The questions, in the order of the answers for [`Snapshot::new`].
 pub(super) fn questions() -> [Command; 3] {
     [&["HELLO"][..], &["INFO"], &SETTINGS].map(Command::read)
 }
 
 impl Snapshot {
     /// # Errors
-    /// What kept an answer away; a refusal to answer is none.
+    /// The error that prevented an answer. A refusal to answer is not an error.
     pub(super) fn new(place: &str, answers: [Result<RespValue>; 3]) -> Result<Self> {
         let [hello, info, config] = answers;
-        // Nobody may be forbidden to ask it: this error is that of the connection.
+        // HELLO cannot be forbidden, so this error is about the connection.
         if let Err(error @ Error::Misconfigured { .. }) = hello {
             return Err(error);
         }
@@ -107,11 +107,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The class of an acknowledgement, when all that it needs is set.
+    /// The class of an acknowledgement, if the required settings are in place.
     ///
     /// # Errors
-    /// `Misconfigured` with the line to change, or with the assertion that is missing where the
-    /// server shows too little. `Unavailable` when too few replicas are connected.
+    /// `Misconfigured` with the line to change, or with the option to add if the server shows too
+    /// little. `Unavailable` if too few replicas are connected.
     pub(super) fn durability(&self, terms: &Terms) -> Result<Durability> {
         self.check_memory()?;
         let (least, most) = self.classes();
@@ -143,7 +143,7 @@ impl Snapshot {
         }
     }
 
-    /// What the store has to take on trust, as the server does not show it.
+    /// Settings that the server does not show, so that the store has to take them on trust.
     pub(super) fn hidden(&self, terms: &Terms) -> Vec<&'static str> {
         let mut hidden = Vec::new();
         if self.policy().is_none() {
@@ -184,8 +184,8 @@ impl Snapshot {
         of_info.or_else(|| self.config("appendonly").map(|value| value == "yes"))
     }
 
-    /// The weakest and the strongest class that an acknowledgement of this server alone can have,
-    /// as far as it shows.
+    /// The weakest and the strongest class possible for this server alone, according to the
+    /// settings shown.
     fn classes(&self) -> (Durability, Durability) {
         match (self.is_appending(), self.config("appendfsync")) {
             (Some(false), _) => (Durability::Memory, Durability::Memory),
@@ -256,10 +256,10 @@ impl Snapshot {
         self.refuse(setting, fix)
     }
 
-    /// Without enough replicas a master has to refuse writes: one that is cut off from them, and
-    /// has been replaced, would go on acknowledging.
+    /// Without enough replicas a master has to refuse writes. Otherwise a master that is cut off
+    /// and has been replaced would go on acknowledging.
     fn check_replicas(&self, wanted: u32) -> Result<()> {
-        // INFO shows this field only where the setting has an effect.
+        // INFO shows this field only if the setting has an effect.
         let is_off = self.info.is_some() && self.info("min_slaves_good_slaves").is_none();
         let number = self.config("min-replicas-to-write");
         let number = number.or_else(|| is_off.then_some("0"));
@@ -323,7 +323,7 @@ impl Snapshot {
     }
 }
 
-/// An answer, or nothing where the server refuses to give it.
+/// An answer, or `None` if the server refuses to give it.
 fn shown(answer: Result<RespValue>) -> Result<Option<RespValue>> {
     match answer {
         Ok(reply) => Ok(Some(reply)),

@@ -1,8 +1,8 @@
--- Log of actions: what its scripts share.
+-- Log of actions: code shared by its scripts.
 local ACTIONS = KEYS[1]
 
--- The number of the latest action: numbers have no gaps, so that of an older one leads to it if the
--- latest are damaged.
+-- The number of the latest action. Numbers have no gaps, so if the latest entries are damaged, the
+-- number follows from an older one.
 local function last_number()
   for at = 0, 9 do
     local number = match(call('LINDEX', ACTIONS, at) or '', '^(%d+) ')

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Reads actions, the latest first.
+-- Reads actions, latest first.
 -- KEYS: as of log.lua
--- ARGV: 1 only those with a smaller number than this; "" for all · 2 most, not 0
--- Returns: the number of the first one, and each as it is stored.
+-- ARGV: 1 only actions with a smaller number than this; "" for all · 2 maximum count, not 0
+-- Returns: the number of the first one, and each in its stored format.
 local before, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local number, first = last_number(), 0

@@ -1,4 +1,4 @@
-//! Log of actions: a list of the namespace, the latest first, whose numbers have no gaps.
+//! Log of actions: a list in the namespace, latest first, whose numbers have no gaps.
 
 use delayq_core::chronicle::{Action, LoggedAction, MAX_ACTIONS, decode_action, encode_action};
 use delayq_core::{Result, Timestamp};
@@ -13,14 +13,14 @@ pub(crate) fn log(keys: &Keyspace, action: &Action) -> Command {
         .arg(MAX_ACTIONS.to_string())
 }
 
-/// Reads up to `most` actions, not 0, from below the number `before`.
+/// Reads up to `most` actions (not 0) with numbers below `before`.
 pub(crate) fn read(keys: &Keyspace, before: Option<u64>, most: usize) -> Command {
     call(keys, Script::Actions)
         .arg(before.map(|before| before.to_string()).unwrap_or_default())
         .arg(most.to_string())
 }
 
-/// The actions that [`read`] asked for.
+/// Decodes the answer to [`read`].
 pub(crate) fn actions(mut fields: Fields) -> Result<Vec<LoggedAction>> {
     let mut number = fields.int()?.unsigned_abs();
     let mut actions = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn actions(mut fields: Fields) -> Result<Vec<LoggedAction>> {
     Ok(actions)
 }
 
-/// An action as it is stored: `NUMBER MS JSON`. Its place gives the number; one that is damaged is
+/// A stored action, `NUMBER MS JSON`. The number follows from its position; a damaged action is
 /// shown as such.
 fn action(number: u64, stored: &[u8]) -> LoggedAction {
     let mut parts = stored.splitn(3, |byte| *byte == b' ');

@@ -1,7 +1,7 @@
--- Requests to run again, each kept until the task that runs under its id comes to its end.
+-- Requests to run again, each kept until the task running under its id ends.
 
--- They are in META, of which no script of an earlier release reads but the fields that it knows:
--- "again <id>" -> a record, and "again" -> how many there are.
+-- They are stored in META, because scripts of earlier releases ignore its unknown fields: "again
+-- <id>" -> a record, and "again" -> their number.
 local AGAIN = 'again '
 
 local function fields_of(ids)
@@ -23,7 +23,7 @@ local function requests_of(ids, count)
   return found
 end
 
--- Removes the requests for these ids, of which some may have none.
+-- Removes the requests for these ids, if they have any.
 local function drop_requests(ids, count)
   if #ids > 0 and (count or 0) > 0 then
     local dropped = call('HDEL', META, unpack(fields_of(ids)))
@@ -36,16 +36,17 @@ local function due_of_request(record)
   return submitted and due_of(submitted, kind, number) or 0
 end
 
--- What a request becomes at the end of its task, whose fence settled last is `settled`, in the way
--- `by`, see END_OF: when it is due, and its trail, by which a repeated settlement is known.
+-- Turns a request into a task when its task ends. `settled` is the last settled fence, and `by` the
+-- way it was settled, see END_OF. Returns the due time, and the trail, by which a repeated
+-- settlement is recognised.
 local function started(record, settled, by, now)
   local trail = parse_trail()
   trail.settled, trail.settled_by = settled, by
   return math.max(due_of_request(record), now), trail_text(trail)
 end
 
--- The id of a field of META that holds a request for a task that neither runs nor is scheduled: a
--- process of an earlier release, which knows nothing of it, has ended the task.
+-- The id in a META field that holds a request for a task which is neither running nor scheduled: a
+-- process of an earlier release, which does not know requests, has ended the task.
 local function left_alone(field)
   local id = match(field, '^' .. AGAIN .. '(.*)$')
   local place = id and place_of(id)
@@ -69,8 +70,8 @@ local function adopt(id, record, now)
   drop_requests({ id }, numbers_of_meta('again')[1] or 1)
 end
 
--- Adopts what it finds in one slice of META. Where META is a table, a slice is a part of it, and
--- the cursor of the next one is kept.
+-- Adopts the requests found in one slice of META. If META is a table, a slice is a part of it, and
+-- the cursor of the next one is stored.
 local function adopt_slice(most, now)
   local from = call('HGET', META, 'again_scan') or '0'
   local scan = call('HSCAN', META, find(from, '^%d+$') and from or '0', 'COUNT', most)

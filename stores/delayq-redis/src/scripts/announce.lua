@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Notes that an instance is there, and forgets up to 100 that have been silent for too long.
--- KEYS: 1 hash id -> "<last seen, ms> <what it says of itself>" · 2 zset id -> when it counts as
---   gone, ms
--- ARGV: 1 id · 2 what it says of itself · 3 how long that holds, ms
+-- Lists an instance, and forgets up to 100 that have been silent for too long.
+-- KEYS: 1 hash id -> "<last seen, ms> <its announcement>" · 2 zset id -> when it counts as gone, ms
+-- ARGV: 1 id · 2 its announcement · 3 how long that is valid, ms
 -- Returns: nothing.
 local INSTANCES, EXPIRY = KEYS[1], KEYS[2]
 local id, info, holds = ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -7,12 +7,12 @@ use super::record::{self, Damage};
 use super::{Script, ShardKeys};
 use crate::connection::{Command, Fields};
 
-/// A key beside the records.
+/// A key other than the records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Index {
     /// Its index among the keys, from 1.
     key: i64,
-    /// What a bad entry in it is.
+    /// The meaning of a bad entry in it.
     what: &'static str,
 }
 
@@ -33,7 +33,7 @@ pub(crate) const INDEXES: [Index; 8] = [
     Index::new(9, "its remembered end is damaged"),
 ];
 
-/// A damage that `audit_tasks.lua` names by a letter.
+/// The damage for a letter of `audit_tasks.lua`.
 fn structural(letter: char) -> &'static str {
     match letter {
         'n' => "is in no state",
@@ -53,7 +53,7 @@ pub(crate) struct Audit<'a> {
     pub(crate) report: &'a mut AuditReport,
 }
 
-/// A task as the audit reads it.
+/// A task as read by the audit.
 #[derive(Debug)]
 pub(crate) struct Audited {
     pub(crate) id: Vec<u8>,
@@ -77,7 +77,7 @@ impl Audit<'_> {
         command.arg(cursor).arg(self.flag())
     }
 
-    /// Reads the bad entries of an index; returns the next cursor.
+    /// Reads the bad entries of an index. Returns the next cursor.
     pub(crate) fn read_index(&mut self, index: Index, mut fields: Fields) -> Result<String> {
         let cursor = fields.text()?;
         while !fields.is_empty() {
@@ -86,7 +86,7 @@ impl Audit<'_> {
         Ok(cursor)
     }
 
-    /// Notes the structural damages of a task.
+    /// Adds the structural damage of a task to the report.
     pub(crate) fn note(&mut self, task: &Audited, belongs: bool) {
         self.report.checked += 1;
         if !belongs {
@@ -114,7 +114,7 @@ impl Audited {
         })
     }
 
-    /// What is wrong with its record. A dead one is where it belongs.
+    /// The damage of its record, if any. A dead task may be damaged.
     pub(crate) fn damage(&self) -> Option<&'static str> {
         let is_id = std::str::from_utf8(&self.id).is_ok_and(|id| TaskId::new(id).is_ok());
         let what = match record::decode(self.record.clone()) {
@@ -125,8 +125,8 @@ impl Audited {
         (self.state != "k").then_some(what)
     }
 
-    /// The call that moves it to dead, if it waits. A running one is left to its holder, which has
-    /// the bytes as they were.
+    /// The call that moves it to dead, if it is scheduled. A running task is left to its holder,
+    /// which has the undamaged bytes.
     pub(crate) fn bury(&self, keys: &ShardKeys, what: &str) -> Option<Command> {
         (self.state == "s").then(|| {
             keys.script(Script::Bury, 256 + self.record.len())

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Looks at some tasks: each stands in one index, has a lock if and only if it runs, and a readable
--- trail.
+-- Checks some tasks: each must be in one index, have a lock if and only if it is running, and a
+-- readable trail.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 cursor · 2 "1" to mend
--- Returns: the next cursor, 0 at the end · then for each task looked at: id · state's letter, as
---   found or as mended · record · what is wrong, letters: n in no index, i in several, l runs
---   without a lock, s has a lock without running, t unreadable trail, f fence above the largest
---   given
+-- Returns: the next cursor, 0 at the end · then for each task checked: id · the letter of its
+--   state, as found or as mended · record · letters of the problems: n in no index, i in several, l
+--   runs without a lock, s has a lock without running, t unreadable trail, f fence above the
+--   largest issued
 local cursor, mends = ARGV[1], ARGV[2] == '1'
 local AT_ONCE = 64
 
@@ -16,7 +16,7 @@ local largest = numbers_of_meta('fence')[1] or 0
 local scan = call('HSCAN', TASKS, cursor, 'COUNT', AT_ONCE)
 local reply = { scan[1] }
 
--- The places in which a task stands, the one to keep first: a running one ends by itself, a
+-- The indexes that contain a task, the one to keep first: a running task ends by itself, a
 -- scheduled one runs, a dead one waits for an operator.
 local function places_of(id)
   local places = {}
@@ -44,7 +44,7 @@ local function look(id, record)
   if #places == 0 then
     wrong = wrong .. 'n'
     local submitted, kind, number = parse_record(record)
-    -- A lock that lives on is treated as an expired one: its holder may still settle.
+    -- A remaining lock is treated as an expired one: its holder may still settle.
     places = lock and move(id, places, RUNNING, now)
       or move(id, places, DUE, submitted and due_of(submitted, kind, number) or now)
   elseif #places > 1 then

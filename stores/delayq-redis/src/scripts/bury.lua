@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Moves a scheduled task to dead, as its record is damaged; nothing when it is not as it was seen.
+-- Moves a scheduled task with a damaged record to dead, unless it has changed since it was read.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 id · 2 its record · 3 what is wrong with it, in one line
--- Returns: whether it was moved.
+-- ARGV: 1 id · 2 its record · 3 the problem, in one line
+-- Returns: 1 if it was moved.
 local id, seen, problem = ARGV[1], ARGV[2], ARGV[3]
 
 local now = clock()

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Cancels scheduled tasks, and marks running ones; requests to run them again are dropped.
+-- Cancels scheduled tasks and marks running ones. Drops requests to run them again.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 retention, ms · 2 ends that one generation holds · 3.. ids, which differ
--- Returns: whether ends were forgotten early · split_of() if an id is not known, else "" · for each
+-- ARGV: 1 retention, ms · 2 maximum number of ends in one generation · 3.. different ids
+-- Returns: 1 if ends were forgotten early · split_of() if an id is not known, else "" · for each
 --   id: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
---   cancelled, e expired), or "" not known.
+--   cancelled, e expired), or "" if not known.
 local retention, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local ids = { unpack(ARGV, 3) }
 
@@ -63,7 +63,7 @@ if #scheduled > 0 then
   call('ZREM', DUE, unpack(scheduled))
   call('HDEL', TASKS, unpack(scheduled))
   call('HDEL', TRAIL, unpack(scheduled))
-  -- What was dropped of the running ones is not to be counted again.
+  -- Requests dropped for running tasks must not be counted again.
   drop_requests(scheduled, #running > 0 and numbers_of_meta('again')[1] or meta[1])
   add_to_totals({ cancelled = #scheduled }, meta, 2)
   answer[1] = remember(ends, retention, most, now, meta[2]) and 1 or 0

@@ -8,12 +8,12 @@ use super::submit::WakeCall;
 use super::{Retention, Script, ShardKeys, record, state_of};
 use crate::connection::{Command, Fields};
 
-/// How much a shard knows of a task. A task that is live in one shard has ended in every other one.
+/// The knowledge of a shard about a task. A task that is live in one shard has ended in all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Knowledge {
     Live,
     Ended,
-    /// Nothing; with the field `split` of the shard.
+    /// Unknown; with the field `split` of the shard.
     Nothing {
         split: String,
     },
@@ -27,7 +27,7 @@ pub(crate) struct Lookup<T> {
 }
 
 impl Knowledge {
-    /// What follows from the word for a task's state; of an unknown task, from the field behind it.
+    /// Decodes a word for the state of a task; for an unknown task also the field after it.
     pub(crate) fn read(word: &str, fields: &mut Fields) -> Result<Self> {
         Self::of(word, || fields.text())
     }
@@ -41,7 +41,7 @@ impl Knowledge {
     }
 }
 
-/// A call for these ids, which differ: at most [`MAX_BATCH`](delayq_core::store::MAX_BATCH).
+/// A call for these different ids: at most [`MAX_BATCH`](delayq_core::store::MAX_BATCH).
 pub(crate) fn cancel(keys: &ShardKeys, ids: &[TaskId], retention: Retention) -> Command {
     let bytes = ids.iter().map(|id| id.as_str().len() + 16).sum::<usize>();
     let mut command = keys
@@ -99,7 +99,7 @@ pub(crate) fn reschedule(
         .arg(&wake.message)
 }
 
-/// The answer without its first field, which says whether the first due time became earlier.
+/// Decodes the answer without its first field, which tells if the first due time became earlier.
 pub(crate) fn read_rescheduled(
     keys: &ShardKeys,
     id: &TaskId,
@@ -111,18 +111,18 @@ pub(crate) fn read_rescheduled(
     Ok(Lookup { knowledge, answer })
 }
 
-/// What a task gets.
+/// The new content of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update<'a> {
     pub(crate) message: &'a [u8],
-    /// What its record has between its time and its checksum: expiry and headers, which the
-    /// checksum covers, too.
+    /// The part of the present record between its time and its checksum: expiry and headers, which
+    /// the checksum also covers.
     pub(crate) fixed: &'a str,
-    /// What it has there afterwards.
+    /// The new content of that part.
     pub(crate) next: &'a str,
 }
 
-/// Replaces the message of a task, and the part of its record before it.
+/// Replaces the message of a task, and the part of its record before the message.
 pub(crate) fn update(
     keys: &ShardKeys,
     id: &TaskId,
@@ -147,7 +147,8 @@ pub(crate) fn update(
 #[derive(Debug)]
 pub(crate) enum Updated {
     Answer(Lookup<ChangeOutcome>),
-    /// The task has this part between its time and its checksum: to be tried again with it.
+    /// The task has this part between its time and its checksum: the update has to be tried again
+    /// with it.
     OtherFixed(String),
 }
 

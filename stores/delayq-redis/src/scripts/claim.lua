@@ -1,35 +1,37 @@
 #!lua flags=allow-oom
--- Locks what is due, in one step: first tasks whose lock has expired, then due ones, by due time
--- and id.
--- KEYS: the nine of model.lua · 10 hash, what the caller's last claim took: number (of the claim),
---   fence (the first), tasks, ends (of the locks, ms), dues (<id> <due, ms> of those that are due
---   at another time than their records say)
--- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard,
---   ms · 4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation
---   holds · 7 the number of this claim · 8 the numbers of the caller's claims whose answers were
---   lost, each between blanks · 9 most tasks that run in the fleet, or "" · 10 starts of the
---   fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake channel, or "" to
---   tell nobody · 14 wake message · 15 "@<holder> ", the short identity of the claimer, or ""
--- Returns: the server's now · what was cut off it, microseconds · the now that due times were
---   compared with · the next time to call or -1 · the first fence, the others follow it · ids of
---   the locked tasks · their records · those with a history {which of the locked ones, due or -1
---   for the record's, trail} · ended ones {id, letter: e expired, c cancelled, p poison, m missing
---   record} · ids of records of a newer version, put off by a second · the largest fence given
---   before · split, as split_of() tells, and "--" of a shard that is sealed and empty: it stays so.
--- Published, if it took something: the wake message, to call all, as there is more; or behind it,
---   after two blanks, what is left for others: the next time to call or -1, the last fence, the now
---   that due times were compared with.
+-- Locks due tasks, in one step: first tasks whose lock has expired, then due ones, by due time and
+-- id.
+-- KEYS: the nine of model.lua · 10 hash, result of the caller's last claim: number (of the claim),
+--   fence (the first), tasks, ends (of the locks, ms), dues (<id> <due, ms> for those due at
+--   another time than in their records)
+-- ARGV: 1 maximum number of tasks · 2 length of the locks, ms · 3 the caller's clock and its guard,
+--   ms · 4 lock expiries that make a task poison · 5 retention, ms · 6 maximum number of ends in
+--   one generation · 7 the number of this claim · 8 the numbers of the caller's claims whose
+--   answers were lost, each between spaces · 9 maximum number of tasks running in the fleet, or ""
+--   · 10 starts of the fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake
+--   channel, or "" to publish nothing · 14 wake message · 15 "@<holder> ", the short identity of
+--   the claimer, or ""
+-- Returns: the server's time · the part cut off it, microseconds · the time that due times were
+--   compared with · the time of the next call or -1 · the first fence, followed by the others · ids
+--   of the locked tasks · their records · those with a history {index among the locked ones, due or
+--   -1 for the record's, trail} · ended ones {id, letter: e expired, c cancelled, p poison, m
+--   missing record} · ids of records of a newer version, postponed by a second · the largest fence
+--   issued before · split, as in split_of(), or "--" for a shard that is sealed and empty, which is
+--   final.
+-- Published, if it took something: the wake message, to wake all, if there is more; otherwise the
+--   message, two spaces, and the facts for others: the time of the next call or -1, the last fence,
+--   the time that due times were compared with.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
 local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
 local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
--- Records are read in slices, and no more once so much was read, so that large messages do not keep
--- everybody else waiting.
+-- Records are read in slices, and only up to this many bytes, so that large messages do not block
+-- all others.
 local SLICE, MAX_BYTES = 16, 4194304
 local PUT_OFF_MS = 1000
--- The largest fence that follows from a time alone, as in delayq-core.
+-- The largest fence derived from a time alone, as in delayq-core.
 local MAX_TIME_FENCE = MAX_EXACT - 1 - 1099511627776
 local BATCH, LONG = 16, string.rep(' ', 65)
 local byte, VERSION_1 = string.byte, 49 -- '1'
@@ -49,20 +51,20 @@ if high_water + 1000 >= MAX_EXACT then
   error({ err = 'DAMAGED ' .. META .. ' fence ' .. text(high_water) })
 end
 
--- A sealed shard that is empty stays so.
+-- A sealed shard that is empty stays empty.
 local function split_told()
   local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
   return is_empty and '--' or split
 end
 
--- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One
--- that was cancelled waits for the end of its lock.
+-- Returns tasks of locks that the claimer never heard of: they are due as before, and no attempt
+-- has begun. A cancelled one waits for the end of its lock.
 local function give_back(first_fence, count, lock_ends, moved)
   local dues, back, due_at = {}, {}, {}
   for id, due in string.gmatch(moved, '(%S+) (%d+)') do
     due_at[id] = tonumber(due)
   end
-  -- Others, locked in the same moment for as long, may be among them.
+  -- Tasks locked by others in the same moment for the same time may be among them.
   for _, id in ipairs(call('ZRANGEBYSCORE', RUNNING, lock_ends, lock_ends, 'LIMIT', 0, 1000)) do
     local fence, rest = match(call('HGET', LOCKS, id) or '', '^(%d+)(.*)$')
     local nth = fence and fence - first_fence
@@ -91,8 +93,8 @@ if unanswered ~= '' then
 end
 
 local has_limit = most_running ~= nil or rate ~= false
--- Only here: a pause may last longer than locks of which nobody knows. A limit on a sealed shard is
--- refused by the caller.
+-- Checked only here: a pause may outlast the locks returned above. The caller refuses a limit on a
+-- sealed shard.
 if pause > now or has_limit and sub(split, 1, 1) == '-' then
   return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
@@ -120,8 +122,8 @@ else
   end
 end
 
--- Never a time at which the limits would let nothing start: a place that becomes free is told
--- instead.
+-- The time of the next call. Never a time at which the limits would let no task start: a slot that
+-- becomes free is announced instead.
 local function next_call()
   local next_due, next_expiry = first(DUE), first(RUNNING)
   if next_due and next_due <= guarded and free_slots(most_running) == 0 then
@@ -162,7 +164,7 @@ end
 local first_fence = math.max(high_water + 1, math.min(now * 1000, MAX_TIME_FENCE))
 local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
 local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}, {}, {}, {}, {}, {}
--- The first pair is for batches, see below. No id has a blank.
+-- The first pair is for batches, see below. No id contains a space.
 local run, held = { until_text, LONG }, { LONG, '' }
 local put_off_due, put_off_run = {}, {}
 local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
@@ -174,7 +176,7 @@ local function keep_history(id, history)
   return history
 end
 
--- The request to run again becomes the task.
+-- Turns the request to run again into the task.
 local function follow(id, request, trail)
   local due, history = started(request, trail.settled, trail.settled_by, now)
   followed[#followed + 1] = id
@@ -185,8 +187,8 @@ local function follow(id, request, trail)
   keep_history(id, history)
 end
 
--- Takes a task out of its index: it is dead (p), or ends. Of one that ends the state is remembered,
--- with the fence settled last: the present holder has lost its lock.
+-- Removes a task from its index: it is dead (p), or ends. For an ended task the state is
+-- remembered, with the last settled fence: the present holder has lost its lock.
 local function finish(id, letter, trail, record, state)
   stopped[#stopped + 1] = id
   ended[#ended + 1] = id
@@ -212,13 +214,13 @@ local function finish(id, letter, trail, record, state)
   end
 end
 
--- Printing a number is slow: the last three digits of the fences are put together.
+-- Formatting a number is slow, so the last three digits of the fences are put together by hand.
 local DIGITS = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' }
 local low = first_fence % 1000
 local above = first_fence - low
 local above_text = text(above / 1000)
 
--- `attempt` stands between blanks, with the holder behind it.
+-- `attempt` has a space on each side, and the holder after it.
 local function take(id, record, attempt, crc)
   taken = taken + 1
   run[2 * taken + 1], run[2 * taken + 2] = until_text, id
@@ -237,7 +239,7 @@ end
 local function tell_history(i, id, history)
   local due = -1
   if i > lost then
-    -- Only a task with a history can be due at another time than its record says.
+    -- Only a task with a history can be due at another time than in its record.
     due = tonumber(call('ZSCORE', DUE, id))
     moved[#moved + 1] = id .. ' ' .. text(due)
   end
@@ -247,8 +249,7 @@ end
 
 local NO_HISTORY = parse_trail()
 
--- A task that has a history or an expiry, or whose lock expired, or whose record is missing or not
--- plain.
+-- Handles a task with a history, an expiry or an expired lock, or with a missing or unusual record.
 local function look(i, id, record)
   local is_lost = i <= lost
   if not record then
@@ -288,8 +289,8 @@ end
 
 local FIRST_ATTEMPT = ' 1 ' .. holder
 
--- Nearly all are plain, which shows without a pattern: of version 1, and the checksum,
--- ,"c":"12345678"}, stands behind the first comma after the time, which begins at the 25th byte.
+-- Nearly all records are plain, which is tested without a pattern: version 1, and the checksum,
+-- ,"c":"12345678"}, stands after the first comma after the time, which begins at the 25th byte.
 for i = 1, count do
   local id, record = ids[i], records[i]
   local head = i > lost and not trails[i] and record and find(record, '\n', 1, true)
@@ -316,8 +317,8 @@ if taken > 0 then
   call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text,
     'dues', table.concat(moved, ' '))
   call('PEXPIRE', CLAIM, text(lock_for))
-  -- Redis keeps a small key as one list that each access walks through: for a batch that takes
-  -- longer than all the rest. A member above 64 bytes turns it into a table for as long as it
+  -- Redis keeps a small key as one list, which each access walks through: for a batch that takes
+  -- longer than all the rest. A member above 64 bytes turns the key into a table for as long as it
   -- exists.
   local is_batch = taken >= BATCH and check_zset(RUNNING) <= limit
   local from = is_batch and 1 or 3
@@ -329,13 +330,14 @@ if taken > 0 then
   end
 end
 if count > lost then
-  -- Whatever became of them. By name, though they are the first ones: where a power loss has left a
-  -- hole in the append-only file, the first ones are others, which would be in no index then.
+  -- Removes all of them, whatever happened to them. By name, although they are the first ones: if a
+  -- power loss has left a hole in the append-only file, the first ones are others, which would then
+  -- be in no index.
   call('ZREM', DUE, unpack(ids, lost + 1, count))
 end
 if #stopped > 0 then
   if lost > 0 then
-    -- After damage, an expired one may stand in both.
+    -- After damage, an expired one may be in both.
     call('ZREM', DUE, unpack(stopped))
   end
   call('ZREM', RUNNING, unpack(stopped))
@@ -371,7 +373,7 @@ if channel ~= '' and taken > 0 then
     local left = { text(next_time), text(first_fence + taken - 1), text(guarded) }
     message = message .. '  ' .. table.concat(left, ' ')
   end
-  -- All is written: where an ACL forbids this, the others come by themselves.
+  -- All writes are done: if an ACL forbids publishing, the others find the tasks by themselves.
   pcall(publish, channel, message)
 end
 return { now, past, guarded, next_time, first_fence, taken_ids, taken_records, reply_trails, ended, newer, high_water,

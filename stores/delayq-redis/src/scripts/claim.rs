@@ -14,15 +14,15 @@ use super::submit::WakeCall;
 use super::{Retention, Script, ShardKeys};
 use crate::connection::{Command, Fields};
 
-/// The number of a claim of this instance, and of earlier ones whose answers were lost.
+/// The number of a claim of this instance, and the numbers of earlier ones whose answers were lost.
 #[derive(Debug)]
 pub(crate) struct ClaimNumbers {
     pub(crate) number: u64,
-    /// Each between blanks; empty for none.
+    /// Each number between spaces; empty for none.
     pub(crate) in_doubt: String,
 }
 
-/// A claim by `instance`. `wake` is told what it takes, if anybody is to be told.
+/// A claim by `instance`. `wake` is the channel for its results, if they are published.
 pub(crate) fn command(
     keys: &ShardKeys,
     instance: &str,
@@ -51,16 +51,16 @@ pub(crate) fn command(
         .arg(record::holder_word(request.holder.as_ref()))
 }
 
-/// Settings of a claim that are the store's.
+/// Parameters of a claim that come from the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimCall<'a> {
-    /// What is remembered of ended tasks.
+    /// The retention of ended tasks.
     pub(crate) retention: Retention,
-    /// Who is told what the claim takes; `None`: nobody.
+    /// The channel for the results; `None`: not published.
     pub(crate) wake: Option<&'a WakeCall>,
 }
 
-/// Adds the fleet limits; empty texts for none.
+/// Adds the fleet limits; empty texts if there are none.
 fn with_limits(command: Command, fleet: FleetLimits) -> Command {
     let text = |number: Option<u32>| number.map_or(String::new(), |number| number.to_string());
     let rate = fleet.rate.map(Rate::clamped);
@@ -72,13 +72,13 @@ fn with_limits(command: Command, fleet: FleetLimits) -> Command {
         .arg(text(rate.map(|rate| rate.burst)))
 }
 
-/// A rate as a setting has it.
+/// A rate in the format of a setting.
 pub(crate) fn rate_text(rate: Rate) -> String {
     let Rate { starts, per, burst } = rate.clamped();
     format!("{starts} {} {burst}", per.as_micros())
 }
 
-/// A rate from a setting; `None` for anything else, of which a claim tells.
+/// A rate from a setting; `None` for any other text, which a claim reports.
 pub(crate) fn read_rate(text: &str) -> Option<Rate> {
     let mut words = text.split(' ');
     let starts = words.next()?.parse().ok()?;
@@ -91,15 +91,15 @@ pub(crate) fn read_rate(text: &str) -> Option<Rate> {
 #[derive(Debug)]
 pub(crate) struct ClaimReply {
     pub(crate) claimed: Claimed,
-    /// The part of a millisecond that `store_now` lacks.
+    /// The fraction of a millisecond missing in `store_now`.
     pub(crate) sub_ms: Duration,
-    /// When the next call can find something, on the clock of due times.
+    /// The time when the next call can find something, on the clock used for due times.
     pub(crate) next_at: Option<Timestamp>,
-    /// Tasks that were locked and cannot be read.
+    /// Tasks that were locked but cannot be read.
     pub(crate) damaged: Vec<Damaged>,
     /// Ids of index entries without a record, which were dropped.
     pub(crate) missing: Vec<String>,
-    /// Ids of records of a newer version, which were put off.
+    /// Ids of records of a newer version, which were postponed.
     pub(crate) newer: Vec<String>,
     /// The field `split` of the shard.
     pub(crate) split: String,
@@ -113,11 +113,11 @@ pub(crate) struct Damaged {
     pub(crate) why: &'static str,
 }
 
-/// A locked task as the script returns it.
+/// A locked task as returned by the script.
 struct Locked {
     id: Vec<u8>,
     fence: u64,
-    /// `None`: when its record says.
+    /// `None` if it is the record's due time.
     due_at: Option<Timestamp>,
     record: Vec<u8>,
     trail: Vec<u8>,
@@ -169,7 +169,7 @@ pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<ClaimReply>
 }
 
 impl ClaimReply {
-    /// How long after this claim another one can find something.
+    /// The time after this claim at which another one can find something.
     fn next_in(&self) -> Option<Duration> {
         let wait = self.next_at?.since(self.claimed.now);
         Some(wait.saturating_sub(self.sub_ms))
@@ -195,7 +195,7 @@ fn read_ended(mut fields: Fields, answer: &mut ClaimReply) -> Result<()> {
     Ok(())
 }
 
-/// The fences of a batch follow one another.
+/// The fences of a batch are consecutive.
 fn read_locked(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result<Vec<Locked>> {
     let mut locked = Vec::with_capacity(MAX_BATCH);
     while !ids.is_empty() {
@@ -211,8 +211,8 @@ fn read_locked(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result
     Ok(locked)
 }
 
-/// Most tasks have no history, so the trails of those with one come apart. One that was taken over
-/// has no due time beside it.
+/// Most tasks have no history, so trails are returned separately. A task that was taken over has no
+/// separate due time.
 fn read_trails(mut fields: Fields, locked: &mut [Locked]) -> Result<()> {
     while !fields.is_empty() {
         let task = fields.item_of(locked)?;

@@ -1,8 +1,8 @@
--- Which dead tasks an operator means.
+-- Selects the dead tasks that an operator means.
 
--- ARGV from `at` on: "ids", then ids; or "page", after this time or "", and this id, died before,
--- most of them, text in the last error or "". Looks at up to 128; the ids meant, and with "page"
--- where to go on.
+-- ARGV from `at` on: "ids", then ids; or "page", after this time or "" and this id, died before,
+-- maximum number, text in the last error or "". Looks at up to 128. Returns the ids selected and,
+-- with "page", where to continue.
 local function dead_meant(at)
   local LOOK_AT = 128
   local meant, next_at, next_id = {}, -1, ''

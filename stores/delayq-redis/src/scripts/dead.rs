@@ -1,5 +1,5 @@
-//! Arguments and answers of `requeue.lua`, `discard.lua`, `purge.lua` and `forget.lua`: chunk by
-//! chunk, so that no step keeps everybody else waiting.
+//! Arguments and answers of `requeue.lua`, `discard.lua`, `purge.lua` and `forget.lua`. They work
+//! in chunks, so that no step blocks all others for long.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use super::submit::WakeCall;
 use super::{Script, ShardKeys, id_of, record};
 use crate::connection::{Command, Fields};
 
-/// The generations of ended tasks by their index among the keys, the elder first: what it hides
+/// The generations of ended tasks by their index among the keys, older first: entries hidden by it
 /// must not reappear.
 pub(crate) const TOMBSTONES: [i64; 2] = [9, 8];
 
-/// A scan of the dead tasks of one shard that a filter selects, step by step. It ends at those that
-/// die after its beginning.
+/// A scan of the dead tasks of one shard that a filter selects, step by step. Tasks that die after
+/// its start are left out.
 #[derive(Debug)]
 pub(crate) struct DeadScan {
     ids: Option<Vec<TaskId>>,
     after: Option<After>,
     before: Timestamp,
     error_contains: String,
-    /// How many more may be selected.
+    /// The number that may still be selected.
     left: usize,
-    /// Those that were changed.
+    /// The tasks that were changed.
     done: Vec<TaskId>,
 }
 
-/// The last dead task that a step has seen.
+/// The last dead task seen by a step.
 #[derive(Debug)]
 struct After {
     died_ms: i64,
@@ -40,7 +40,7 @@ struct After {
 impl DeadScan {
     /// A scan that begins at `now` and selects at most `most` tasks.
     pub(crate) fn new(filter: &DeadFilter, now: Timestamp, most: usize) -> Self {
-        // What dies from now on, perhaps because it was requeued just now, is not selected.
+        // Tasks that die from now on, possibly after a requeue just now, are not selected.
         let end = now.plus(Duration::from_millis(1));
         let mut scan = Self {
             ids: None,
@@ -81,7 +81,7 @@ impl DeadScan {
         self.done
     }
 
-    /// Adds what `dead.lua` takes for the next step.
+    /// Adds the arguments of `dead.lua` for the next step.
     fn step(&mut self, command: Command) -> Command {
         if let Some(ids) = &mut self.ids {
             let mut command = command.arg("ids");
@@ -94,7 +94,7 @@ impl DeadScan {
             Some(after) => (after.died_ms.to_string(), after.id.as_str()),
             None => (String::new(), ""),
         };
-        // Lua counts exactly up to 2^53; nobody has more tasks.
+        // Lua counts exactly up to 2^53; no type has more tasks.
         let left = i64::try_from(self.left).unwrap_or(i64::MAX).min(1 << 53);
         command
             .arg("page")
@@ -105,7 +105,7 @@ impl DeadScan {
             .arg(&self.error_contains)
     }
 
-    /// Reads where a step has ended, and what it changed.
+    /// Reads the end of a step, and the tasks it changed.
     pub(crate) fn read(&mut self, mut fields: Fields) -> Result<()> {
         let after = After {
             died_ms: fields.int()?,
@@ -129,7 +129,7 @@ impl DeadScan {
 /// The due times of requeued tasks.
 #[derive(Debug)]
 pub(crate) struct RequeuePlan {
-    /// The due time of the next one, ms; empty for now.
+    /// The due time of the next task, ms; empty for now.
     pub(crate) next_due: String,
     pub(crate) interval: Duration,
 }
@@ -153,12 +153,12 @@ pub(crate) fn discard(keys: &ShardKeys, scan: &mut DeadScan) -> Command {
     scan.step(keys.script(Script::Discard, 512))
 }
 
-/// What a purge removes.
+/// The things that a purge removes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purge {
-    /// Tasks in the state of this letter.
+    /// Tasks in the state with this letter.
     Tasks(&'static str),
-    /// Remembered ends of the state of this letter.
+    /// Records of ended tasks in the state with this letter.
     Ends(&'static str),
 }
 

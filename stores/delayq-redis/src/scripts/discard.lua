@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Removes dead tasks for good.
 -- KEYS: the nine of model.lua.
--- ARGV: which, see dead.lua
--- Returns: where to go on: time or -1 · and id · then the ids removed.
+-- ARGV: the selection, see dead.lua
+-- Returns: where to continue: time or -1 · and id · then the ids removed.
 check_all()
 local ids, next_at, next_id = dead_meant(1)
 if #ids > 0 then

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Writes or removes a document, and counts the folder's changes.
 -- KEYS: 1 hash name -> "<revision> <body>"; the field "" has the revision of the folder
--- ARGV: 1 name · 2 what is expected: "any", "absent" or a revision · 3 most documents · 4 the body;
---   without it the document is removed
+-- ARGV: 1 name · 2 required state: "any", "absent" or a revision · 3 maximum number of documents ·
+--   4 the body; without it the document is removed
 -- Returns: "written" and the revision · "conflict" and that of the present document, 0 for none ·
 --   "full" and 0 · "removed" and the revision · "absent" and 0
 local FOLDER = KEYS[1]

@@ -1,4 +1,4 @@
-//! Documents: a hash a folder. Commands that read and change it.
+//! Documents: a hash for each folder. Commands that read and change it.
 
 use delayq_core::documents::{Document, Expected, MAX_DOCUMENTS, WriteOutcome};
 use delayq_core::{Error, Result};
@@ -6,7 +6,7 @@ use delayq_core::{Error, Result};
 use super::{Keyspace, Script};
 use crate::connection::{Command, Fields};
 
-/// Documents that one step of a scan asks for.
+/// Number of documents requested in one step of a scan.
 const SCANNED: &str = "200";
 
 /// Reads the revision of a folder.
@@ -14,7 +14,7 @@ pub(crate) fn read_revision(keys: &Keyspace, folder: &str) -> Command {
     Command::read(&["HMGET", &keys.folder(folder), ""]).at(keys.slot())
 }
 
-/// The revision that [`read_revision`] asked for.
+/// Decodes the answer to [`read_revision`].
 pub(crate) fn revision(mut fields: Fields) -> Result<u64> {
     let text = fields.optional_text()?;
     Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
@@ -26,13 +26,13 @@ pub(crate) fn scan(keys: &Keyspace, folder: &str, cursor: &str) -> Command {
     Command::read(&["HSCAN", &key, cursor, "COUNT", SCANNED]).at(keys.slot())
 }
 
-/// The next cursor, and the documents that [`scan`] found.
+/// The next cursor, and the documents found by [`scan`].
 pub(crate) fn scanned(mut fields: Fields) -> Result<(String, Vec<Document>)> {
     let (cursor, mut found) = (fields.text()?, fields.list()?);
     let mut documents = Vec::new();
     while !found.is_empty() {
         let (name, stored) = (found.text()?, found.text()?);
-        // The field without a name is the folder's own.
+        // The field without a name belongs to the folder itself.
         if let Some((revision, body)) = stored.split_once(' ').filter(|_| !name.is_empty()) {
             documents.push(Document {
                 name,
@@ -84,7 +84,7 @@ pub(crate) fn remove(keys: &Keyspace, folder: &str, name: &str) -> Command {
     command.arg("any").arg(MAX_DOCUMENTS.to_string())
 }
 
-/// Whether [`remove`] found it.
+/// True if [`remove`] found the document.
 pub(crate) fn removed(mut fields: Fields) -> Result<bool> {
     Ok(fields.text()? == "removed")
 }

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Removes all that is kept of a type that has no tasks and was never sharded, but for its largest
--- fence. A submit afterwards finds the type unknown.
+-- Removes everything about a type that has no tasks and was never sharded, except its largest
+-- fence. A later submit finds the type unknown.
 -- KEYS: the nine of model.lua · 10 the figures of the type.
 -- ARGV: none.
--- Returns: scheduled · running · dead tasks; it is removed if there are none · split_of(); it is
---   not removed if that is not "".
+-- Returns: scheduled · running · dead tasks; the type is removed if there are none · split_of();
+--   the type is not removed if that is not "".
 check_all()
 local meta = numbers_of_meta('fence', 'again')
 local fence, requests = meta[1], meta[2] or 0
 local running, dead, split = check_zset(RUNNING), check_zset(DEAD), split_of()
--- One in no index counts as scheduled, and a request to run again.
+-- A task in no index counts as scheduled, and so does a request to run again.
 local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead) + requests
 if split ~= '' or scheduled + running + dead > 0 then
   return { scheduled, running, dead, split }

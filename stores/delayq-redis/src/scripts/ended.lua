@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- Some of the remembered ends in one state, in no order.
+-- Returns some of the remembered ends in one state, in no order.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 generation: 8 the younger, 9 the elder (the younger must be read first: what it holds may
---   become the elder meanwhile) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention,
---   ms · 5 not before this time, ms · 6 not after this one, ms
--- Returns: the next cursor, 0 at the end · then for each: id · what is remembered · why it failed,
---   in hex, or "".
+-- ARGV: 1 generation: 8 the younger, 9 the older (the younger must be read first: it may become the
+--   older one meanwhile) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention, ms · 5
+--   not before this time, ms · 6 not after this one, ms
+-- Returns: the next cursor, 0 at the end · then for each: id · its record · its error, in hex, or
+--   "".
 local key, cursor, state = KEYS[tonumber(ARGV[1])], ARGV[2], ARGV[3]
 local retention, from, to = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local AT_ONCE = 500

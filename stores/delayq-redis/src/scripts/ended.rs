@@ -1,4 +1,4 @@
-//! Arguments and answers of `ended.lua`, and the page of ended tasks that they add up to.
+//! Arguments and answers of `ended.lua`, and the page of ended tasks built from them.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use delayq_core::{Result, TaskId, TaskState, Timestamp};
 use super::{Script, ShardKeys, id_of, record};
 use crate::connection::{Command, Fields};
 
-/// The generations of ended tasks by their index among the keys, the younger first: what it holds
-/// may become the elder one meanwhile.
+/// The generations of ended tasks by their index among the keys, younger first: it may become the
+/// older one meanwhile.
 pub(crate) const GENERATIONS: [i64; 2] = [8, 9];
 
-/// The latest ended tasks of one shard before a cursor, of those read so far. They are kept in no
-/// order, and a scan may show one twice.
+/// The latest ended tasks of one shard before a cursor, among those read so far. They are stored in
+/// no order, and a scan may return one twice.
 #[derive(Debug)]
 pub(crate) struct EndedScan {
     state: TaskState,
     before: Option<(Timestamp, TaskId)>,
     limit: usize,
-    /// One more than the page has, if there are more.
+    /// One more than the page needs, if there are more.
     latest: BTreeMap<(Timestamp, TaskId), TaskInfo>,
 }
 
@@ -34,7 +34,7 @@ impl EndedScan {
         }
     }
 
-    /// The next step in a generation, from `at` on.
+    /// The next step in a generation, from the cursor `at`.
     pub(crate) fn step(
         &self,
         keys: &ShardKeys,
@@ -60,7 +60,7 @@ impl EndedScan {
             .number(to.as_millis())
     }
 
-    /// Reads the answer of a step; returns where the next one begins, "0" at the end.
+    /// Reads the answer of a step. Returns the cursor of the next one, "0" at the end.
     pub(crate) fn read(&mut self, keys: &ShardKeys, mut fields: Fields) -> Result<String> {
         let next = fields.text()?;
         while !fields.is_empty() {

@@ -3,7 +3,7 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 length of the locks from now, ms · then for each: id, fence
 -- Returns: the new end of the locks, ms · then for each 0 lock lost, 1 extended, 2 extended, cancel
---   asked for.
+--   requested.
 local lock_for = tonumber(ARGV[1])
 local FIRST_LOCK = 2
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Replaces chunks of figures, if each still is what was read.
+-- Replaces chunks of figures, if each is still as it was read.
 -- KEYS: 1 hash slot -> chunk, see figures.rs
--- ARGV: 1 how long they are kept, ms · for each slot: its name · what was read, "" for none · the
---   new chunk
--- Returns: whether they were replaced: not if another instance came between.
+-- ARGV: 1 how long they are kept, ms · for each slot: its name · the chunk as read, "" for none ·
+--   the new chunk
+-- Returns: 1 if they were replaced, 0 if another instance has changed one.
 local FIGURES, lives = KEYS[1], ARGV[1]
 
 for at = 2, #ARGV, 3 do

@@ -1,5 +1,5 @@
-//! Figures of a type: a hash of chunks in slots, beside the keys of its unsharded form. Commands
-//! that read and replace chunks.
+//! Figures of a type: a hash of chunks in slots, stored beside the keys of its unsharded form.
+//! Commands that read and replace chunks.
 
 use delayq_core::Result;
 use delayq_core::chronicle::Step;
@@ -7,11 +7,11 @@ use delayq_core::chronicle::Step;
 use super::{Script, ShardKeys};
 use crate::connection::{Command, Fields};
 
-/// A chunk that takes the place of another one.
+/// A chunk that replaces another one.
 #[derive(Debug)]
 pub(crate) struct NewChunk {
     pub(crate) slot: String,
-    /// What it was made of; empty for none.
+    /// The chunk it was made from; empty for none.
     pub(crate) before: Vec<u8>,
     pub(crate) after: Vec<u8>,
 }
@@ -22,7 +22,7 @@ pub(crate) fn read(keys: &ShardKeys, slots: impl IntoIterator<Item = String>) ->
     slots.into_iter().fold(command, Command::arg)
 }
 
-/// The chunks that [`read`] asked for, in their order.
+/// The chunks requested by [`read`], in order.
 pub(crate) fn chunks(mut fields: Fields) -> Result<Vec<Option<Vec<u8>>>> {
     let mut chunks = Vec::new();
     while !fields.is_empty() {
@@ -31,7 +31,8 @@ pub(crate) fn chunks(mut fields: Fields) -> Result<Vec<Option<Vec<u8>>>> {
     Ok(chunks)
 }
 
-/// Replaces all of these chunks, or none if one is another by now. The answer is whether it did.
+/// Replaces all of these chunks, or none if one has changed meanwhile. The answer is true if it
+/// did.
 pub(crate) fn replace(keys: &ShardKeys, chunks: &[NewChunk]) -> Command {
     let bytes = chunks.iter().map(|new| new.before.len() + new.after.len());
     let (key, bytes) = ([keys.figures()], bytes.sum());

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- What is known of one task.
+-- Returns the facts about one task.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 retention, ms
--- Returns: state's letter · its time, ms · record · trail · lock · when the request to run it again
---   is due, ms, or -1 · what gate() tells; of an ended task: its letter · 0 · "" · why it failed,
---   in hex, or "" · what is remembered · -1; "" and split_of() for an id that is not known.
+-- Returns: letter of its state · its time, ms · record · trail · lock · when the request to run it
+--   again is due, ms, or -1 · the result of gate(). For an ended task: its letter · 0 · "" · its
+--   error, in hex, or "" · its record · -1. For an unknown id: "" and split_of().
 local id, retention = ARGV[1], tonumber(ARGV[2])
 
 local record = call('HGET', TASKS, id)

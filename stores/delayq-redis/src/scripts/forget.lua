@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- Forgets some of the ended tasks in one state.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 generation: 9 the elder, 8 the younger (the elder must go first: what it hides must not
---   reappear) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention, ms
--- Returns: the next cursor, 0 at the end · how many were forgotten that a query would still have
---   found.
+-- ARGV: 1 generation: 9 the older, 8 the younger (the older must go first: entries hidden by the
+--   younger must not reappear) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention,
+--   ms
+-- Returns: the next cursor, 0 at the end · the number of forgotten tasks that a query would still
+--   have found.
 local key, cursor, state, retention = KEYS[tonumber(ARGV[1])], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local AT_ONCE = 128
 

@@ -1,6 +1,7 @@
--- What lets due tasks of the type start, or holds them, for the answers of queries: now · end of
--- the pause, ms, or -1 · most that run in the fleet, by the settings, or -1 · the fleet's rate by
--- them, or "" · the rate's tat, see limit.lua · 1 if a claim found no free slot · how many run.
+-- The facts that let due tasks of the type start, or hold them back, for the answers of queries:
+-- present time · end of the pause, ms, or -1 · fleet concurrency by the settings, or -1 · fleet
+-- rate by the settings, or "" · the rate's tat, see limit.lua · 1 if a claim found no free slot ·
+-- number of running tasks.
 local function gate()
   local now = clock()
   local meta = numbers_of_meta('pause', 'fleet_concurrency', 'tat', 'held_back')

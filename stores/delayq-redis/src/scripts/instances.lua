@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Lists the instances that are there.
+-- Lists the running instances.
 -- KEYS: as of announce.lua
--- ARGV: 1 most instances to list
--- Returns: for each: id, when it was last seen, ms, and what it says of itself.
+-- ARGV: 1 maximum number of instances
+-- Returns: for each: id, when it was last seen, ms, and its announcement.
 local INSTANCES, EXPIRY = KEYS[1], KEYS[2]
 
 local ids = call('ZRANGEBYSCORE', EXPIRY, '(' .. text(clock()), '+inf', 'LIMIT', 0, ARGV[1])

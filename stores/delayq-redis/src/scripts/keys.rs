@@ -1,7 +1,7 @@
-//! Names of everything in Redis: the only place that builds keys.
+//! Names of all keys and channels in Redis. Only this module builds them.
 //!
-//! The keys of one shard share one hash tag, so that each script touches one slot of a cluster.
-//! Neither a namespace nor a task type can hold `/`, `{` or `}`, so no two of them share a key.
+//! The keys of one shard share one hash tag, so that each script touches one slot of a cluster. A
+//! namespace or task type cannot contain `/`, `{` or `}`, so no two of them share a key.
 
 use std::fmt;
 
@@ -36,8 +36,8 @@ impl Keyspace {
         &self.namespace
     }
 
-    /// The keys of one shard of a type. The only shard of a type that was never sharded has the tag
-    /// of the type; the tags of others end with their name.
+    /// The keys of one shard of a type. The only shard of an unsharded type has the hash tag of the
+    /// type; the tags of others end with their name.
     pub(crate) fn shard(&self, task_type: &TaskType, id: ShardId) -> ShardKeys {
         let whole = format!("{}/{task_type}", self.namespace);
         let name = id.name();
@@ -60,7 +60,7 @@ impl Keyspace {
         }
     }
 
-    /// The keys of the shard that a bucket names; `None` for a name that this store never gives.
+    /// The keys of the shard named by a bucket; `None` for a name that this store never returns.
     pub(crate) fn shard_of(&self, bucket: &Bucket) -> Option<ShardKeys> {
         let id = ShardId::parse(bucket.shard_name())?;
         Some(self.shard(bucket.task_type(), id))
@@ -81,7 +81,7 @@ impl Keyspace {
         ["instances", "seen"].map(|name| format!("delayq:{{{}}}:{name}", self.namespace))
     }
 
-    /// The list of what operators did.
+    /// The list of operators' actions.
     pub(crate) fn actions(&self) -> String {
         format!("delayq:{{{}}}:actions", self.namespace)
     }
@@ -91,7 +91,7 @@ impl Keyspace {
         format!("delayq:{{{}}}:documents:{folder}", self.namespace)
     }
 
-    /// The slot of the keys that belong to the namespace and to no type.
+    /// The slot of the keys that belong to the namespace and not to a type.
     pub(crate) fn slot(&self) -> u16 {
         slot_of_tag(self.namespace.as_str())
     }
@@ -101,27 +101,27 @@ impl Keyspace {
         format!("delayq:{{{}}}:wake", self.namespace)
     }
 
-    /// A key of no type, to probe what the user of the connection may do.
+    /// A key of no type, for testing the rights of the connection's user.
     pub(crate) fn probe(&self) -> String {
         format!("delayq:{{{}/}}:tasks", self.namespace)
     }
 }
 
-/// Which shard of its type: what its keys are named after.
+/// Identifies a shard within its type; its keys are named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShardId {
-    /// The shards that were made together; 0 for a type that was never sharded.
+    /// The epoch: the shards created together; 0 for an unsharded type.
     pub(crate) epoch: u32,
     /// Its number in the epoch.
     pub(crate) number: usize,
-    /// Chosen so that the slot of the shard lies on the right node; 0 for none.
+    /// Chosen so that the slot of the shard is on the right node; 0 for none.
     pub(crate) suffix: u32,
-    /// How many shards the epoch has; 0 when unknown.
+    /// The number of shards in the epoch; 0 if unknown.
     pub(crate) count: usize,
 }
 
 impl ShardId {
-    /// The only shard of a type that was never sharded.
+    /// The only shard of an unsharded type.
     pub(crate) const WHOLE: Self = Self {
         epoch: 0,
         number: 0,
@@ -152,8 +152,8 @@ impl ShardId {
         (parts.next().is_none() && id.epoch > 0 && id.name() == name).then_some(id)
     }
 
-    /// The field `split` of its meta while it takes new tasks: the number of shards of its epoch.
-    /// That of a type that was never sharded has none.
+    /// The field `split` of its meta while it takes new tasks: the number of shards in its epoch.
+    /// An unsharded type has no such field.
     fn open(self) -> String {
         match self.epoch {
             0 => String::new(),
@@ -162,7 +162,7 @@ impl ShardId {
     }
 }
 
-/// The names of one shard: all keys that one script can reach, as they share one slot.
+/// The names of one shard: all keys that one script can use, as they share one slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShardKeys {
     pub(crate) bucket: Bucket,
@@ -180,18 +180,18 @@ impl ShardKeys {
         self.bucket.task_type()
     }
 
-    /// The key that says what the last claim of `instance` took. It expires with the locks.
+    /// The key with the result of the last claim of `instance`. It expires with the locks.
     pub(crate) fn claim(&self, instance: &str) -> String {
         format!("{}:claim:{instance}", self.stem)
     }
 
-    /// The figures of its type, if it is the only shard of one that was never sharded: its keys
-    /// have the tag of the type.
+    /// The figures of its type, if this is the only shard of an unsharded type: its keys have the
+    /// tag of the type.
     pub(crate) fn figures(&self) -> String {
         format!("{}:figures", self.stem)
     }
 
-    /// The reply of a task, if it is the only shard of a type that was never sharded.
+    /// The reply of a task, if this is the only shard of an unsharded type.
     pub(crate) fn reply(&self, id: &TaskId) -> String {
         format!("{}:reply:{id}", self.stem)
     }
@@ -212,17 +212,17 @@ impl ShardKeys {
         format!("{}:wake", self.stem)
     }
 
-    /// A call of `script`; `bytes` is about how long its arguments will be.
+    /// A call of `script`; `bytes` is the approximate length of its arguments.
     pub(crate) fn script(&self, script: Script, bytes: usize) -> Command {
         Command::script(script.lua(), self.slot, &self.keys, bytes)
     }
 
-    /// The error of a damaged task.
+    /// The error for a damaged task.
     pub(crate) fn corrupt(&self, id: &str, what: &str) -> Error {
         Error::corrupt(format!("{}, field {id}", self.tasks()), what)
     }
 
-    /// The error of a task whose record cannot be read.
+    /// The error for a task whose record cannot be read.
     pub(crate) fn unreadable(&self, id: &str, damage: Damage) -> Error {
         match damage {
             Damage::Bad(what) => self.corrupt(id, what),
@@ -230,7 +230,7 @@ impl ShardKeys {
         }
     }
 
-    /// The error of a record of a newer version.
+    /// The error for a record of a newer version.
     pub(crate) fn incompatible(&self, id: &str, found: u32) -> Error {
         Error::Incompatible {
             what: format!("{}, field {id}", self.tasks()),
@@ -246,7 +246,7 @@ impl fmt::Display for ShardKeys {
     }
 }
 
-/// Slots of a cluster.
+/// Number of slots in a cluster.
 const SLOTS: u16 = 16_384;
 
 /// The slot of the keys with this hash tag, as Redis Cluster computes it: CRC-16/XMODEM modulo
@@ -268,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// The slot of a key as a node finds it.
+    /// The slot of a key, as computed by a node.
     fn slot(key: &str) -> u16 {
         let tag = key
             .split_once('{')

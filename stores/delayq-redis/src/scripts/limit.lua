@@ -1,15 +1,16 @@
--- The fleet limits: how many tasks a claim may start. It stands between model.lua and claim.lua.
+-- The fleet limits: the number of tasks that a claim may start. Inserted between model.lua and
+-- claim.lua.
 --
--- Concurrency counts the locks. A claim that leaves due tasks behind as no slot is free notes that
--- in meta.held_back, so that the settlement that frees one wakes all handlers. Rate is the generic
+-- Concurrency counts the locks. If a claim leaves due tasks because no slot is free, it sets
+-- meta.held_back, so that the settlement that frees one wakes all handlers. Rate is the generic
 -- cell rate algorithm (ITU-T I.371, virtual scheduling), as in the RateLimiter of delayq-core: tat,
 -- in meta, is the theoretical arrival time of the next start, microseconds. All products stay below
 -- 2^53, so they are exact. meta.limited is 1 while the last claim had a limit: the type cannot be
--- sharded then. meta.fleet_concurrency and meta.fleet_rate are settings of the type: they take the
--- place of the claimer's limits, but in a shard of several.
+-- sharded then. meta.fleet_concurrency and meta.fleet_rate are settings of the type: they override
+-- the claimer's limits, except if the type has several shards.
 local GATHER = 50000
 
--- The rate of meta.fleet_rate.
+-- The rate in meta.fleet_rate.
 local function rate_of(setting)
   local starts, per, burst = match(setting, '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)$')
   if not starts then
@@ -18,13 +19,13 @@ local function rate_of(setting)
   return { starts = tonumber(starts), per = tonumber(per), burst = tonumber(burst) }
 end
 
--- No limit where `most` is nil.
+-- No limit if `most` is nil.
 local function free_slots(most)
   return most and math.max(0, most - check_zset(RUNNING)) or math.huge
 end
 
 -- `rate`: starts, per (microseconds), burst. A `tat` that is further ahead than any claim leaves it
--- is of another rate, or the clock was set back: then the burst counts as used up just now.
+-- is from another rate, or the clock was set back: then the burst counts as just used up.
 local function pace_of(rate, tat, now)
   local furthest = now + math.ceil(rate.burst * rate.per / rate.starts)
   rate.now = now
@@ -34,7 +35,7 @@ local function pace_of(rate, tat, now)
   end
 end
 
--- How many starts conform now.
+-- The number of starts that conform now.
 local function starts_left(rate)
   return math.max(0, math.floor((rate.burst * rate.per - (rate.tat - rate.now) * rate.starts) / rate.per))
 end
@@ -43,8 +44,8 @@ local function count_starts(rate, starts)
   rate.tat = rate.tat + math.ceil(starts * rate.per / rate.starts)
 end
 
--- When to claim again if no start is left, ms: when there are a few, or every instance would come
--- for each one.
+-- The time of the next claim if no start is left, ms: when there are a few, or every instance would
+-- claim for each single one.
 local function again_at(rate)
   local wanted = math.max(1, math.min(math.floor(rate.starts * GATHER / rate.per), math.floor(rate.burst / 2)))
   local at = rate.tat - math.floor((rate.burst - wanted) * rate.per / rate.starts)

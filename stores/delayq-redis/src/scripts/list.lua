@@ -1,12 +1,12 @@
 #!lua flags=no-writes
--- One page of the tasks in one state, by time and id.
+-- Returns one page of the tasks in one state, by time and id.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 state: s scheduled, r running, k dead · 2 most tasks · 3 after this time, ms, or "" · 4
---   and this id
--- Returns: whether there are more · what gate() tells · then for each: id · time, ms · record or
---   "" · trail or "" · lock or "" · when the request to run it again is due, ms, or -1.
+-- ARGV: 1 state: s scheduled, r running, k dead · 2 maximum number of tasks · 3 after this
+--   time, ms, or "" · 4 and this id
+-- Returns: 1 if there are more · the result of gate() · then for each: id · time, ms · record or ""
+--   · trail or "" · lock or "" · when the request to run it again is due, ms, or -1.
 local state, limit, after_at, after_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
--- A page ends early once it is so large, so that large messages do not keep everybody else waiting.
+-- A page ends early at this size, so that large messages do not block all others.
 local MAX_BYTES = 4194304
 
 local zset = state == 's' and DUE or state == 'r' and RUNNING or DEAD

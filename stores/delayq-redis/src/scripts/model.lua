@@ -1,32 +1,36 @@
--- Stored forms, and the steps that several operations share. It stands in front of every operation.
+-- Stored formats, and steps shared by several operations. Inserted before every operation.
 --
--- KEYS, the same nine for every operation, all of one hash slot: 1 due       zset  id -> due, ms
---   2 running  zset  id -> end of the lock, ms 3 locks     hash  id -> "<fence> <attempt> <crc>",
---   with "@<holder> " before the crc where that is known, and a "!" behind it once a cancel was
---   asked for 4 dead      zset  id -> died, ms        5
---   tasks    hash  id -> record 6 trail     hash  id -> "1 <failures> <expiries> <releases>
---   <requeues> <settled> <succeeded>\n<error>";
---                           only for tasks with a history; error: "-" for none, else "+" and its
---   text; behind it "\30" and the last errors, newest first, see note_error; in front of requeues
---   zeros that say how the fence was settled, see END_OF
---   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
---                           (generation's begin, ms), tat, held_back, limited, fleet_concurrency
---                           and fleet_rate (see limit.lua),
---                           gone_from (what is known of the elder one, see known_since), done,
---                           died, cancelled, expired, failed (how many ever, see TOTALS),
---                           max_pending (scheduled tasks), refused (by that), split (see split_of),
---                           next (the shard map that sealed it), sealed_at (the fence then),
---                           noted, noted_old (notes in gone and gone_old, see notes_in),
---                           again, again_scan (see again.lua)
---   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
--- expired), in front of attempt zeros as in a trail, but for "d", which says it all; "! <id>" ->
--- "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled as done before it
--- started. In this form for the audits of earlier releases.
--- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due
--- ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
+-- KEYS, the same nine for every operation, all in one hash slot:
+--   1 due       zset  id -> due, ms
+--   2 running   zset  id -> end of the lock, ms
+--   3 locks     hash  id -> "<fence> <attempt> <crc>", with "@<holder> " before the crc if the
+--                     holder is known, and a "!" at the end once a cancel was requested
+--   4 dead      zset  id -> died, ms
+--   5 tasks     hash  id -> record
+--   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>",
+--                     a line feed and "<error>", only for tasks with a history. Error: "-" for
+--                     none, else "+" and its text; then "\30" and the last errors, newest first,
+--                     see note_error. Zeros before requeues: how the fence was settled, see END_OF
+--   7 meta      hash  v (format), fence (the largest issued), pause (its end, ms), gone (start of
+--                     the generation, ms), tat, held_back, limited, fleet_concurrency and
+--                     fleet_rate (see limit.lua), gone_from (what is known of the older
+--                     generation, see known_since), done, died, cancelled, expired, failed (totals,
+--                     see TOTALS), max_pending (scheduled tasks), refused (because of it), split
+--                     (see split_of), next (the shard map that sealed it), sealed_at (the fence
+--                     then), noted, noted_old (notes in gone and gone_old, see notes_in), again,
+--                     again_scan (see again.lua)
+--   8 gone, 9 gone_old
+--               hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
+--                     expired). Zeros before attempt as in a trail, except for "d", which needs
+--                     none. "! <id>" -> "d<ended, ms> <fence> 0 <+error, in hex>": the error of a
+--                     task that was settled as done before it started; in this format because of
+--                     the audits of earlier releases
+--
+-- Record: 1{"s":<submitted, ms>,"a":<delay, ms> | "d":<due, ms>[,"x":..|,"xa":..][,"h":{..}],
+--   "c":"<crc>"}, a line feed and the message.
 --
 -- Lua does not roll back: an operation reads and decides first, then publishes (which an ACL may
--- forbid), and writes last. What claim.lua publishes is a courtesy, and comes behind its writes.
+-- forbid), and writes last. Only claim.lua publishes after its writes, as its message is optional.
 -- Numbers above 10^14 become text through string.format: tostring would round them.
 local DUE, RUNNING, LOCKS, DEAD, TASKS, TRAIL, META, GONE, GONE_OLD = unpack(KEYS)
 local call, format, match, find, sub = redis.call, string.format, string.match, string.find, string.sub
@@ -38,13 +42,13 @@ local function text(number)
   return format('%.0f', number)
 end
 
--- Fields of META that count what has ended.
+-- Fields of META that count ended tasks.
 local TOTALS = { 'done', 'died', 'cancelled', 'expired', 'failed' }
 local IS_TOTAL = { done = true, died = true, cancelled = true, expired = true, failed = true }
 
--- Fields of META as numbers, in their order; false for one that is not there. Garbage fails the
--- operation before it has written anything, and names the field: a fence that is not exact would be
--- given twice. A total is not worth an attempt: it begins anew.
+-- Fields of META as numbers, in order; false for a missing one. Garbage fails the operation before
+-- any write, and the error names the field: an inexact fence would be issued twice. A damaged total
+-- does not fail the operation: it restarts from zero.
 local function numbers_of_meta(...)
   local values = call('HMGET', META, ...)
   for i, field in ipairs({ ... }) do
@@ -62,16 +66,16 @@ local function numbers_of_meta(...)
   return values
 end
 
--- The time, ms: rounded down, and rounded up for delays to count from, so that none is cut short;
--- and what the former cut off, microseconds.
+-- The time, ms, rounded down; rounded up, as the start of delays, so that none is cut short; and
+-- the part cut off by rounding down, microseconds.
 local function clock()
   local time = call('TIME')
   local seconds, ms = time[1] * 1000, time[2] / 1000
   return seconds + math.floor(ms), seconds + math.ceil(ms), time[2] % 1000
 end
 
--- Each fails on a key of another type: called before anything has been written, for each key that
--- will be.
+-- Each check fails on a key of another type. Called before any write, for each key that will be
+-- written.
 local function check_zset(key)
   return call('ZCARD', key)
 end
@@ -89,7 +93,7 @@ local function check_all()
   end
 end
 
--- Submitted, "a" or "d", its number, and where the rest begins; nothing of a damaged record.
+-- Submit time, "a" or "d", its number, and the position of the rest; nothing for a damaged record.
 local function parse_record(record)
   local submitted, kind, number, rest = match(record, '^1{"s":(%d+),"([ad])":(%d+)()')
   return tonumber(submitted), kind, tonumber(number), rest
@@ -102,7 +106,7 @@ local function due_of(submitted, kind, number)
   return math.max(submitted, number)
 end
 
--- When the task stops being worth running, if ever.
+-- The time when the task stops being worth running, if it has an expiry.
 local function expiry_of(record, rest, due)
   local kind, number = match(record, '^,"(xa?)":(%d+)', rest)
   if not kind then
@@ -120,9 +124,9 @@ local function is_newer_version(record)
   return find(record, '^[2-9]{') ~= nil
 end
 
--- How a lock was settled, by the letter of settle.lua: the number of its EndKind in delayq-core. So
--- many zeros stand in front of a count; none: it is not known. An earlier release reads the same
--- count, and writes it without zeros.
+-- How a lock was settled, by the letter of settle.lua: the number of its EndKind in delayq-core.
+-- That many zeros precede a count; none means not known. An earlier release reads the same count,
+-- and writes it without zeros.
 local END_OF = { D = 1, E = 2, K = 3, C = 3, R = 4, L = 5 }
 
 local function parse_trail(trail)
@@ -137,8 +141,8 @@ local function parse_trail(trail)
   return t
 end
 
--- The error of a trail, and the log of the last errors behind it. A process of an earlier release
--- shows both as the last error, and writes a new one in the place of both.
+-- The error of a trail, and the log of the last errors after it. A process of an earlier release
+-- shows both as the last error, and replaces both by a new one.
 local function split_error(error)
   local at, later = nil, find(error, '\30', 1, true)
   while later do
@@ -150,10 +154,10 @@ local function split_error(error)
   return error, ''
 end
 
--- Notes how the last attempt has ended, in the log: five lines "<now, ms> <attempt> <releases>
--- <line>\31<fence> <due> <holder>", as in the ErrorLog of delayq-core; and `problem` as the last
--- error, if there is one. `lock`: that of the attempt, if one was made. `due`: when the one after
--- it is due, if there is one.
+-- Adds the end of the last attempt to the log: five lines "<now, ms> <attempt> <releases>
+-- <line>\31<fence> <due> <holder>", as in the ErrorLog of delayq-core; and sets `problem` as the
+-- last error, if there is one. `lock` is that of the attempt, if one was made. `due` is the due
+-- time of the next attempt, if there is one.
 local function note_error(trail, now, line, problem, lock, due)
   local last, log = split_error(trail.error)
   local attempt, stop = trail.failures + trail.expiries, 0
@@ -166,26 +170,26 @@ local function note_error(trail, now, line, problem, lock, due)
   trail.error = (problem and '+' .. problem or last) .. '\30' .. sub(log, 1, stop)
 end
 
--- Concatenated, as %s would cut a text at a zero byte.
+-- Concatenated, because %s would cut a text at a zero byte.
 local function trail_text(t)
   return format('1 %.0f %.0f %.0f ', t.failures, t.expiries, t.releases)
     .. string.rep('0', t.settled_by) .. text(t.requeues) .. ' ' .. t.settled .. ' ' .. t.succeeded .. '\n'
     .. t.error
 end
 
--- What is remembered of a task that ends by no settlement: as the letter of a state says.
+-- The record of a task that ends without a settlement, in the state of the letter.
 local function end_text(letter, now, trail, record)
   local attempts = string.rep('0', trail.settled_by) .. text(trail.failures + trail.expiries)
   return letter .. text(now) .. ' ' .. trail.settled .. ' ' .. attempts .. ' ' .. crc_of(record)
 end
 
--- The fence settled last of a task with this remembered end, and how, see END_OF.
+-- The last settled fence in the record of an ended task, and how it was settled, see END_OF.
 local function settled_of(ended)
   local letter, fence, zeros = match(ended, '^(%a)%d+ (%d+) (0*)%d')
   return fence or '0', letter == 'd' and END_OF.D or #(zeros or '')
 end
 
--- The remembered ends of these ids, within the retention; an id that is not known is left out.
+-- The records of these ended ids within the retention; unknown ids are left out.
 local function remembered(ids, retention, now)
   local found = {}
   if retention == 0 then
@@ -204,7 +208,7 @@ local function remembered(ids, retention, now)
   return found
 end
 
--- Why the task failed whose remembered end is `ended`; "" for no such note.
+-- The noted error of the task whose record is `ended`; "" if there is none.
 local NOTE = '! '
 
 local function note_of(id, ended)
@@ -219,7 +223,7 @@ end
 
 local TOTAL_OF = { d = 'done', c = 'cancelled', e = 'expired' }
 
--- Adds numbers by name to the totals, which stand in `meta` behind the index `at`.
+-- Adds numbers by name to the totals, which are in `meta` after the index `at`.
 local function add_to_totals(more, meta, at)
   local fields = {}
   for i, name in ipairs(TOTALS) do
@@ -233,24 +237,25 @@ local function add_to_totals(more, meta, at)
   end
 end
 
--- From when on all ends are known, ms, as far as only their number counts. gone_from holds that and
--- the generation's begin: an earlier release that starts a generation does not write it.
+-- The time from which on all ends are known, ms, as far as only their number counts. gone_from
+-- holds that time and the start of the generation: an earlier release that starts a generation does
+-- not write it.
 local function known_since(began)
   local from, at = match(call('HGET', META, 'gone_from') or '', '^(%d+) (%d+)$')
   return tonumber(at) == began and tonumber(from) or began or 0
 end
 
--- How many notes stand in a generation: META's `field` holds when the younger one began, and that.
--- Notes take the place of no end.
+-- The number of notes in a generation: META's `field` holds the start of the younger one, and that
+-- number. Notes do not count as ends.
 local function notes_in(field, began)
   local at, notes = match(call('HGET', META, field) or '', '^(%d+) (%d+)$')
   return tonumber(at) == began and tonumber(notes) or 0
 end
 
 -- Remembers ends (id, value, ...). Two generations make forgetting O(1): when the younger one is
--- older than the retention or holds as many as have to be remembered, the elder is dropped and the
--- younger takes its place. `began`: meta.gone, if the caller has read it already. Whether ends were
--- forgotten before their retention was over.
+-- older than the retention or holds as many as have to be remembered, the older one is dropped and
+-- the younger takes its place. `began` is meta.gone, if the caller has already read it. Returns
+-- true if ends were forgotten before their retention was over.
 local function remember(ends, retention, most, now, began)
   if retention == 0 or #ends == 0 then
     return false
@@ -275,16 +280,16 @@ local function remember(ends, retention, most, now, began)
     if notes > 0 then
       call('HSET', META, 'noted_old', text(now) .. ' ' .. text(notes))
     end
-    -- Frees the memory of a type that has come to rest: the last end of this generation is younger
-    -- than one retention and is asked for during one more.
+    -- Frees the memory of a type that is no longer used: the last end of this generation is younger
+    -- than one retention, and may be queried for another one.
     call('PEXPIRE', GONE, text(2 * retention + 1000))
   end
   return is_early
 end
 
--- Writes what is there already, before an answer that rests on an earlier call: replicas may not
--- have that one yet, and since Redis 7.2 a wait for them is only for what its own connection has
--- written. Where nothing is written down of the type, nothing is afterwards.
+-- Writes an existing value, before an answer that depends on an earlier call: replicas may not have
+-- that call's writes yet, and since Redis 7.2 a wait for replicas covers only the writes of its own
+-- connection. If nothing was stored for the type, nothing is afterwards.
 local function touch()
   local is_empty = check_hash(META) == 0
   call('HSET', META, 'fence', call('HGET', META, 'fence') or 0)
@@ -293,13 +298,14 @@ local function touch()
   end
 end
 
--- Tells the other instances. In a cluster each shard has a channel of its own, whose name has a
--- slash, and which the node of its slot alone knows.
+-- Tells the other instances. In a cluster each shard has a channel of its own, whose name contains
+-- a slash, and which only the node of its slot knows.
 local function publish(channel, message)
   call(find(channel, '/', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, message)
 end
 
--- Tells the other instances when the first due time becomes earlier than `head`; whether it does.
+-- Tells the other instances if the first due time becomes earlier than `head`. Returns 1 if it
+-- does.
 local function wake_if_earlier(earliest, head, channel, message)
   if not earliest or (head and earliest >= head) then
     return 0
@@ -312,13 +318,13 @@ local function first(zset)
   return tonumber(call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2])
 end
 
--- Which shard these keys are: "" the only one of a type that was never sharded; else how many
--- shards were made with this one; "-" sealed: it takes no id that it does not know.
+-- The kind of shard of these keys: "" for the only one of an unsharded type; the number of shards
+-- created together with this one; "-" if sealed: it takes no id that it does not know.
 local function split_of()
   return call('HGET', META, 'split') or ''
 end
 
--- "r" running, "k" dead, "s" scheduled, "?" in no index; and the time of it.
+-- "r" running, "k" dead, "s" scheduled, "?" in no index; and the time in that index.
 local function place_of(id)
   local at = call('ZSCORE', RUNNING, id)
   if at then

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Notes why a task failed that was settled as done before it started.
+-- Records the error of a task that was settled as done before it started.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 the fence that settled it · 3 a plus and the error, in hex
--- Returns: whether it was noted: not if another lock has settled it, or it has a note.
+-- Returns: 1 if it was recorded; 0 if another lock has settled the task, or it has an error
+--   already.
 local id, fence, problem = ARGV[1], ARGV[2], ARGV[3]
 
 check_all()

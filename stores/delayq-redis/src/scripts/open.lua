@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Makes a shard, once; it takes tasks from then on.
+-- Creates a shard, once; it takes tasks from then on.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 how many shards are made together · 2 end of the pause of the type, ms, or "" · 3 most
---   scheduled tasks or ""
--- Returns: whether it was made now.
+-- ARGV: 1 number of shards created together · 2 end of the pause of the type, ms, or "" · 3
+--   max_pending or ""
+-- Returns: 1 if it was created now.
 local count, pause, max_pending = ARGV[1], ARGV[2], ARGV[3]
 
 if call('HSETNX', META, 'split', count) == 0 then

@@ -1,6 +1,6 @@
--- Places in a sorted set, by time and id.
+-- Positions in a sorted set, by time and id.
 
--- Whether id `a` stands before `b`, by bytes as Redis orders them; `<` would follow the server's
+-- True if id `a` sorts before `b`, by bytes as Redis orders them; `<` would follow the server's
 -- locale.
 local function is_before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -12,7 +12,7 @@ local function is_before(a, b)
   return #a < #b
 end
 
--- The rank of the first member after (at, id), which need not be there (any more). O(log n).
+-- The rank of the first member after (at, id), which need not exist (any more). O(log n).
 local function rank_after(zset, at, id)
   local low, high = call('ZCOUNT', zset, '-inf', '(' .. at), call('ZCOUNT', zset, '-inf', at)
   while low < high do

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Asks whether the user may run every command that this store runs: a refusal in the middle of an
--- operation would leave it half done. It takes no keys, so that any node of a cluster answers.
+-- Checks that the user may run every command of this store: a refusal in the middle of an operation
+-- would leave it half done. It takes no keys, so that any node of a cluster can answer.
 -- KEYS: none.
--- ARGV: 1 a key of a type · 2 the set of types · 3.. further commands with their arguments, words
---   apart by spaces
--- Returns: the commands that are refused, or that the server does not know by their names.
+-- ARGV: 1 a key of a type · 2 the set of types · 3.. further commands with their arguments,
+--   separated by spaces
+-- Returns: the commands that are refused, or that are unknown to the server.
 local of_type, types = ARGV[1], ARGV[2]
 local denied = {}
 

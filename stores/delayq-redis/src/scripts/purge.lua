@@ -2,7 +2,7 @@
 -- Removes up to 128 scheduled or dead tasks.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 state: s scheduled, k dead
--- Returns: how many were in the state before · how many were removed.
+-- Returns: the number in the state before · the number removed.
 local state = ARGV[1]
 local AT_ONCE = 128
 

@@ -13,7 +13,7 @@ use super::record::{self, Damage};
 use super::{Script, ShardKeys, id_of, state_of};
 use crate::connection::{Command, Fields};
 
-/// A task as `find.lua` and `list.lua` show it.
+/// A task as returned by `find.lua` and `list.lua`.
 struct Stored {
     id: TaskId,
     state: TaskState,
@@ -24,7 +24,7 @@ struct Stored {
     again_at: Option<Timestamp>,
 }
 
-/// What is known of a stored task. A damaged one shows what is left of it.
+/// The facts about a stored task. A damaged one shows its readable parts.
 struct Shown {
     info: TaskInfo,
     damage: Option<Damage>,
@@ -119,7 +119,7 @@ pub(crate) fn read_found(
     }
     let Shown { info, damage } = stored.shown(&read_gate(&mut fields)?);
     match damage {
-        // Dead is where damaged tasks are put, so that somebody sees them.
+        // Damaged tasks are moved to dead so that somebody sees them.
         Some(Damage::Bad(_)) if info.state == TaskState::Dead => {}
         Some(damage) => return Err(keys.unreadable(id.as_str(), damage)),
         None => {}
@@ -148,7 +148,7 @@ pub(crate) fn list(
         .arg(cursor.map_or("", |cursor| cursor.id.as_str()))
 }
 
-/// A listing shows damaged tasks as well: it is where people look for them.
+/// A listing also shows damaged tasks, as people look for them there.
 pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) -> Result<Page> {
     let has_more = fields.flag()?;
     let gate = read_gate(&mut fields)?;
@@ -167,7 +167,7 @@ pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) 
     Ok(page)
 }
 
-/// What `gate.lua` tells.
+/// Decodes the result of `gate.lua`.
 fn read_gate(fields: &mut Fields) -> Result<Gate> {
     let reading = fields.time()?.into();
     let paused_until = fields.optional_time()?;
@@ -243,8 +243,8 @@ pub(crate) fn read_histogram(mut fields: Fields) -> Result<Vec<u64>> {
     Ok(counts)
 }
 
-/// The bounds of `steps` parts of `from..to`: a time belongs to the part in which its share of the
-/// whole, rounded down, falls.
+/// The bounds of `steps` parts of `from..to`: a time belongs to the part given by its share of the
+/// whole, rounded down.
 pub(crate) fn bounds(from: Timestamp, to: Timestamp, steps: usize) -> Vec<Timestamp> {
     let (start, steps) = (i128::from(from.as_millis()), steps as i128);
     let span = i128::from(to.as_millis()) - start;
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn parts_of_a_span_are_bounded_where_the_share_of_the_whole_steps() {
         let ms = Timestamp::from_millis;
-        // Due 13 is in part 0, as 3 * 3 / 10 is, and due 14 in part 1.
+        // Due 13 is in part 0, because 3 * 3 / 10 is 0, and due 14 in part 1.
         let expected = [ms(10), ms(14), ms(17), ms(20)];
         assert_eq!(bounds(ms(10), ms(20), 3), expected);
         let widest = bounds(Timestamp::ZERO, Timestamp::MAX, 1_000);

@@ -1,8 +1,8 @@
-//! Stored forms: what `model.lua` calls record, trail and lock.
+//! Stored formats: record, trail and lock, as named in `model.lua`.
 //!
-//! A record is a version, a compact JSON head with defaults left out, a line feed and the message
-//! as it is: `1{"s":1767225600000,"a":1800000,"c":"8587d865"}` LF `message`. Redis writes the time
-//! of submission and never decodes the rest. The checksum covers what never changes on its own:
+//! A record is a version, a compact JSON head without default values, a line feed and the raw
+//! message: `1{"s":1767225600000,"a":1800000,"c":"8587d865"}` LF `message`. Redis writes the submit
+//! time and never decodes the rest. The checksum covers the parts that never change by themselves:
 //! expiry, headers, message.
 
 use std::io::Write;
@@ -13,33 +13,33 @@ use delayq_core::presence::{InstanceId, SHORT_LEN};
 use delayq_core::task::{AttemptHistory, Headers, replace_headers};
 use delayq_core::time::{Timestamp, duration_ms};
 
-/// The version of records and trails that this release writes.
+/// The version of records and trails written by this release.
 pub(crate) const VERSION: u32 = 1;
 
-/// Length of `,"c":"xxxxxxxx"}`, with which every head ends.
+/// Length of `,"c":"xxxxxxxx"}`, the end of every head.
 const CHECKSUM_LEN: usize = 16;
 
 /// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) submitted_at: Timestamp,
-    /// As the last submit, reschedule or requeue said.
+    /// Set by the last submit, reschedule or requeue.
     pub(crate) due_at: Timestamp,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) headers: Headers,
     pub(crate) message: Vec<u8>,
 }
 
-/// Why a record cannot be read.
+/// The reason why a record cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// A newer release wrote it, in this version.
+    /// A newer release wrote it, with this version.
     Newer(u32),
     /// It is damaged.
     Bad(&'static str),
 }
 
-/// A task's record without its beginning, which Redis writes: from the time on.
+/// The record after the submit time, which Redis prepends.
 pub(crate) fn encode(task: &NewTask) -> Vec<u8> {
     let StoredTime { kind, ms } = StoredTime::of(task.when);
     let fixed = fixed_part(task.expiry, &task.headers);
@@ -49,7 +49,7 @@ pub(crate) fn encode(task: &NewTask) -> Vec<u8> {
     record
 }
 
-/// A time as it is stored: a delay is `a`, a time is `d`, in ms.
+/// A stored time: `a` for a delay, `d` for a time, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredTime {
     pub(crate) kind: char,
@@ -71,20 +71,21 @@ impl StoredTime {
     }
 }
 
-/// A span in ms that Lua keeps exact: none that matters is longer than the last time.
+/// A span in ms that Lua keeps exact: spans beyond the last time are cut, which makes no
+/// difference.
 pub(crate) fn span_ms(span: std::time::Duration) -> i64 {
     duration_ms(span).min(Timestamp::MAX.as_millis())
 }
 
-/// Puts the part of a record that its checksum covers behind its time, and the checksum between.
+/// Appends the part of a record that its checksum covers to its time, with the checksum in between.
 pub(crate) fn push_end(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
     let checksum = checksum(fixed.as_bytes(), message);
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = writeln!(record, "{fixed},\"c\":\"{checksum:08x}\"}}");
     record.extend_from_slice(message);
 }
 
-/// The part between the time and the checksum of a record, with new values of headers.
+/// The part between the time and the checksum of a record, with new header values.
 pub(crate) fn with_headers(fixed: &str, values: &Headers) -> Result<String, &'static str> {
     if values.is_empty() {
         return Ok(fixed.to_owned());
@@ -152,7 +153,7 @@ pub(crate) fn decode(mut record: Vec<u8>) -> Result<Record, Damage> {
     })
 }
 
-/// The length of the head of a record of a version that can be read.
+/// The length of the head, if the version of the record can be read.
 fn check_version(record: &[u8]) -> Result<usize, Damage> {
     match record {
         [b'1', b'{', ..] => {}
@@ -163,7 +164,7 @@ fn check_version(record: &[u8]) -> Result<usize, Damage> {
     head_len.ok_or(Damage::Bad("its head does not end"))
 }
 
-/// The bytes behind the head, whatever they are: what can be shown of a damaged record.
+/// The bytes after the head: the part of a damaged record that can be shown.
 pub(crate) fn salvage(mut record: Vec<u8>) -> Vec<u8> {
     if let Some(head_len) = record.iter().position(|byte| *byte == b'\n') {
         record.drain(..=head_len);
@@ -203,7 +204,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// As `tail` writes it, and as the scripts compare it: a text.
+/// Parses the checksum in the exact format of `tail`, as the scripts compare it as text.
 fn read_checksum(text: &str) -> Option<u32> {
     let is_known = text
         .bytes()
@@ -211,7 +212,7 @@ fn read_checksum(text: &str) -> Option<u32> {
     is_known.then(|| u32::from_str_radix(text, 16).ok())?
 }
 
-/// The number that `text` begins with, and what follows.
+/// The number at the start of `text`, and the rest.
 fn digits(text: &str) -> Option<(i64, &str)> {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(end)?;
@@ -240,7 +241,7 @@ fn parse_fixed(fixed: &str) -> Result<(Option<Expiry>, Headers), Damage> {
     Ok((at.or(after), fixed.h))
 }
 
-/// Reads a trail; an empty one is that of a task without a history. `None`: it is damaged.
+/// Reads a trail; an empty one belongs to a task without a history. `None` if it is damaged.
 pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
     if trail.is_empty() {
         return Some(AttemptHistory::default());
@@ -278,7 +279,7 @@ pub(crate) fn errors_of(trail: &[u8]) -> &str {
     error.map_or("", |error| split_error(error).1)
 }
 
-/// The error of a trail, and the log behind it, as `split_error` of `model.lua`.
+/// The error of a trail, and the log after it, as in `split_error` of `model.lua`.
 fn split_error(error: &str) -> (&str, &str) {
     let parts = error.rsplit_once('\u{1e}');
     parts
@@ -286,13 +287,13 @@ fn split_error(error: &str) -> (&str, &str) {
         .unwrap_or((error, ""))
 }
 
-/// `text` when it is digits, as the scripts require; `parse` takes a sign, too.
+/// `text` if it consists of digits, as the scripts require; `parse` would accept a sign.
 fn number(text: &str) -> Option<&str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(text)
 }
 
-/// How a trail keeps the workers that have succeeded: JSON, which has no line feed; nothing for
+/// The format of the succeeded workers in a trail: JSON, which contains no line feed; empty for
 /// none.
 pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
     if succeeded.is_empty() {
@@ -304,17 +305,18 @@ pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
 /// A decoded lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredLock<'a> {
-    /// 0 where it is damaged.
+    /// 0 if damaged.
     pub(crate) fence: u64,
     pub(crate) attempt: u32,
-    /// The short identity of the holder, if a claim of this release or a later one gave it.
+    /// The short identity of the holder, if it was written by a claim of this release or a later
+    /// one.
     pub(crate) holder: Option<&'a str>,
     pub(crate) cancel_requested: bool,
 }
 
-/// How a claim writes its claimer into locks: with a blank behind it, and nothing for none. It has
-/// one length, by which a settlement cuts it off; anything else than a letter or digit could be
-/// taken for another part of the lock.
+/// The format of the claimer in a lock: with a space after it, and empty for none. Its length is
+/// fixed, by which a settlement cuts it off. Anything except letters and digits could be mistaken
+/// for another part of the lock.
 pub(crate) fn holder_word(holder: Option<&InstanceId>) -> String {
     let short = holder.map_or("", InstanceId::short);
     let is_word = short.len() == SHORT_LEN && short.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -337,18 +339,18 @@ pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock<'_>> {
     })
 }
 
-/// An error as a note of a remembered end has it: with a plus in front, so that it is never empty,
-/// and in hex digits.
+/// An error in the format of a note: with a plus in front, so that it is never empty, then hex
+/// digits.
 pub(crate) fn encode_note(error: &str) -> Vec<u8> {
     let mut note = Vec::with_capacity(2 + 2 * error.len());
     for byte in [b"+", error.as_bytes()].concat() {
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(note, "{byte:02x}");
     }
     note
 }
 
-/// The error of a note; `None` for none, or a damaged one.
+/// The error in a note; `None` if there is none, or if it is damaged.
 pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
     let digits = note.iter().map(|digit| char::from(*digit).to_digit(16));
     let digits: Vec<u32> = digits.collect::<Option<_>>()?;
@@ -358,13 +360,13 @@ pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
     Some(text.strip_prefix('+')?.to_owned())
 }
 
-/// The remembered end of a task.
+/// The record of an ended task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredEnd {
     pub(crate) at: Timestamp,
-    /// The fence of the lock settled last; `None` where none was.
+    /// The last settled fence; `None` if there was none.
     pub(crate) settled: Option<u64>,
-    /// How many attempts were made.
+    /// The number of attempts made.
     pub(crate) attempt: u32,
 }
 

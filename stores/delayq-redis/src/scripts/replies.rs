@@ -1,5 +1,5 @@
-//! Replies: a hash a task, beside the keys of the unsharded form of its type. Commands that read
-//! and keep them.
+//! Replies: a hash for each task, stored beside the keys of the unsharded form of its type.
+//! Commands that read and keep them.
 
 use delayq_core::reply::{KeptReply, Reply};
 use delayq_core::task::Lock;
@@ -24,7 +24,7 @@ pub(crate) fn read(keys: &ShardKeys, id: &TaskId) -> Command {
     Command::read(&["HMGET", &keys.reply(id), "f", "a", "t", "b"]).at(keys.slot)
 }
 
-/// The reply that [`read`] asked for; `None` for none, or one that is damaged.
+/// Decodes the answer to [`read`]; `None` if there is no reply, or if it is damaged.
 pub(crate) fn kept(mut fields: Fields) -> Result<Option<KeptReply>> {
     let (fence, at) = (fields.optional_text()?, fields.optional_text()?);
     let (content_type, body) = (fields.optional_text()?, fields.optional_bytes()?);

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Keeps the reply of an attempt, unless one of a larger fence is there.
+-- Keeps the reply of an attempt, unless there is one with a larger fence.
 -- KEYS: 1 hash f -> fence, a -> when it was kept (ms), t -> content type, b -> body; it expires
 -- ARGV: 1 fence · 2 retention, ms · 3 content type · 4 body
--- Returns: whether it was kept.
+-- Returns: 1 if it was kept.
 local REPLY, fence = KEYS[1], tonumber(ARGV[1])
 
 check_hash(REPLY)

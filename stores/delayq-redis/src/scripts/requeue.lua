@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Schedules dead tasks again, with their attempts counted anew.
+-- Schedules dead tasks again, with their attempts reset.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 wake channel · 2 wake message · 3 due time of the first, ms, or "" for now · 4 interval,
---   ms · 5.. which, see dead.lua
--- Returns: whether the first due time became earlier · due time of the next one, ms · where to go
---   on: time or -1 · and id · then the ids requeued.
+--   ms · 5.. the selection, see dead.lua
+-- Returns: 1 if the first due time became earlier · due time of the next one, ms · where to
+--   continue: time or -1 · and id · then the ids requeued.
 local channel, message, due, interval = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local FIRST_OF_FILTER = 5
 
@@ -16,7 +16,7 @@ local requeued, records, dues, histories = {}, {}, {}, {}
 for _, id in ipairs(ids) do
   local record = call('HGET', TASKS, id) or ''
   local submitted, _, _, rest = parse_record(record)
-  -- A damaged record could only die again.
+  -- A damaged record would only go to dead again.
   if submitted then
     local trail = parse_trail(call('HGET', TRAIL, id))
     trail.failures, trail.expiries, trail.releases = 0, 0, 0

@@ -3,8 +3,8 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 "a" (a delay) or "d" (a time) · 3 its ms · 4 retention, ms · 5 wake channel · 6
 --   wake message
--- Returns: whether the first due time became earlier · "ok", or the letter of its state, or "" ·
---   due, ms · with "": split_of().
+-- Returns: 1 if the first due time became earlier · "ok", or the letter of its state, or "" · due,
+--   ms · with "": split_of().
 local id, kind, number, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local channel, message = ARGV[5], ARGV[6]
 
@@ -23,7 +23,7 @@ local submitted, _, _, rest = parse_record(record)
 if not submitted then
   return { 0, 'damaged', 0 }
 end
--- The time of the submit may have been rounded up, to just after now.
+-- The submit time may have been rounded up, to just after the present time.
 local due = due_of(kind == 'a' and number > 0 and rounded_up or now, kind, number)
 due = math.max(due, math.min(submitted, now + 1))
 local woken = wake_if_earlier(due, first(DUE), channel, message)

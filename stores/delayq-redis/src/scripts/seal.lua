@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Seals a shard: from now on it takes no id that it does not know, and drains.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 the shard map that seals it: a registry that has lost its last changes is restored from
---   it
--- Returns: end of the pause, ms, or "" · most scheduled tasks or "" · whether it has never had a
---   task, as far as it knows: then it never will.
+-- ARGV: 1 the shard map that seals it, from which a registry that has lost its last changes is
+--   restored
+-- Returns: end of the pause, ms, or "" · max_pending or "" · 1 if it has never had a task, as far
+--   as it knows, and so never will.
 local layout = ARGV[1]
 
 local meta = numbers_of_meta('pause', 'max_pending', 'fence')

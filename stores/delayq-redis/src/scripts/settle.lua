@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- Ends up to 128 attempts of one type, in one step; their ids differ. Only the present lock's fence
--- counts. A request to run again takes the place of a task that has come to its end.
+-- counts. A request to run again replaces a task that ends.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then
---   for each: id, fence, end: D done, E expired, K succeeded<LF>line<LF>error dead,
+-- ARGV: 1 retention, ms · 2 maximum number of ends in one generation · 3 wake channel · 4 wake
+--   message · then for each: id, fence, end: D done, E expired, K succeeded<LF>line<LF>error dead,
 --   C<LF>line<LF>error dead as its record is damaged, R<ms> succeeded<LF>line<LF>error retry, L<ms>
 --   succeeded<LF><LF> release; line: the beginning of the error, in one line
--- Returns: whether handlers have something earlier to do: the first due time, or a free slot ·
---   whether ends were forgotten early · the indexes of those whose lock was lost, from 0.
+-- Returns: 1 if handlers have something to do earlier: the first due time, or a free slot · 1 if
+--   ends were forgotten early · the indexes of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
 local byte, BLANK, EXCLAMATION_MARK, AT = string.byte, 32, 33, 64
@@ -26,8 +26,8 @@ check_zset(RUNNING)
 check_hash(TASKS)
 local has_trails = check_hash(TRAIL) > 0
 
--- Whether this settlement was applied before: then it is answered the same again. Another end of
--- the same lock was not.
+-- True if this settlement was applied before: then the answer is the same again. A different end of
+-- the same lock is not a repeat.
 local function is_repeated(id, fence, kind)
   if fence == '0' then
     return false
@@ -54,7 +54,7 @@ local function count_one(total)
   totals[total] = (totals[total] or 0) + 1
 end
 
--- The request to run again becomes the task.
+-- Turns the request to run again into the task.
 local function follow(id, fence, kind, record)
   local due, history = started(record, fence, END_OF[kind], now)
   earliest = math.min(earliest or due, due)
@@ -80,7 +80,7 @@ local function finish(id, letter, kind, fence, lock)
   ends[2 * finished - 1], ends[2 * finished] = id, letter .. now_text .. ' ' .. lock
 end
 
--- Keeps the task: scheduled again, or dead. The trail counts how the attempt ended.
+-- Keeps the task: scheduled again, or dead. The trail counts the end of the attempt.
 local function keep(id, fence, kind, ending, lock)
   local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
   local after, succeeded, line, problem = match(ending, '^%a(%d*) ?([^\n]*)\n([^\n]*)\n(.*)$')
@@ -154,7 +154,7 @@ if finished > 0 then
 end
 local head = #dues > 0 and first(DUE)
 if is_held_back then
-  -- A claim has looked for a slot that is now free.
+  -- A claim has waited for a slot, which is now free.
   publish(channel, message)
   call('HDEL', META, 'held_back')
   reply[1] = 1

@@ -15,10 +15,10 @@ use super::submit::WakeCall;
 use super::{Retention, Script, ShardKeys, record};
 use crate::connection::{Command, Fields};
 
-/// Longest error that is kept with a remembered end.
+/// Maximum length of an error kept with an ended task.
 const NOTE_BYTES: usize = 200;
 
-/// A settlement as the script takes it. The id is what is stored, which damage may have made
+/// A settlement in the script's format. The id is the stored one, which damage may have made
 /// invalid.
 #[derive(Debug)]
 pub(crate) struct Ending {
@@ -43,7 +43,7 @@ impl Ending {
                 succeeded,
             } => kept(&again('R', *after), succeeded, error),
             AttemptEnd::Release { after, succeeded } => kept(&again('L', *after), succeeded, ""),
-            // The enum may grow; no end beside these is left.
+            // The enum may grow; no other end exists now.
             AttemptEnd::Expired | _ => "E".to_owned(),
         };
         Self {
@@ -64,7 +64,7 @@ impl Ending {
     }
 }
 
-/// The length of the longest beginning of `endings` that one call takes: its ids differ.
+/// The number of leading `endings` that one call can take, as their ids have to differ.
 pub(crate) fn one_call(endings: &[Ending]) -> usize {
     let mut ids = HashSet::with_capacity(MAX_BATCH);
     let fitting = endings.iter().take(MAX_BATCH);
@@ -95,7 +95,7 @@ pub(crate) fn settle(
 /// The answer of a settlement.
 #[derive(Debug)]
 pub(crate) struct Settled {
-    /// Handlers have something earlier to do.
+    /// Handlers have something to do earlier.
     pub(crate) is_earlier: bool,
     /// Ends were forgotten before their retention was over.
     pub(crate) forgot_early: bool,
@@ -114,8 +114,8 @@ pub(crate) fn read_settled(mut fields: Fields, count: usize) -> Result<Settled> 
     Ok(settled)
 }
 
-/// Notes why a task failed that `lock` has settled as done. A remembered end is small, so the error
-/// is cut.
+/// Records the error of a task that `lock` has settled as done. The record of an ended task is
+/// small, so the error is cut.
 pub(crate) fn note(keys: &ShardKeys, lock: &Lock, error: &str) -> Command {
     let end = error.floor_char_boundary(NOTE_BYTES);
     let hex = record::encode_note(error.get(..end).unwrap_or_default());

@@ -2,11 +2,11 @@
 -- Counts of one type.
 -- KEYS: the nine of model.lua.
 -- ARGV: none.
--- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or
---   -1 · most scheduled tasks, if new ones are taken, or -1 · tasks refused for that · most that
---   run in the fleet, by the settings, or -1 · the fleet's rate by them, or "" · split, as
---   split_of() tells · the totals, in their order · how many ends are remembered · since when all
---   are, but for the retention, ms.
+-- Returns: present time · scheduled · due · running · dead · first due, ms, or -1 · end of the
+--   pause, ms, or -1 · max_pending, if the shard takes new tasks, or -1 · tasks refused because of
+--   it · fleet concurrency by the settings, or -1 · fleet rate by the settings, or "" · split, as
+--   in split_of() · the totals, in order · the number of remembered ends · the time since which all
+--   are remembered, apart from the retention, ms.
 local now = clock()
 local meta, split = numbers_of_meta('pause', 'max_pending', 'refused', 'fleet_concurrency'), split_of()
 local totals, began = numbers_of_meta(unpack(TOTALS)), numbers_of_meta('gone')[1]

@@ -1,17 +1,16 @@
 #!lua
 -- Accepts up to 128 tasks of one shard, in one step; their ids differ. Refused when Redis is full.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace, b debounce; a capital:
---   again after a running one), and behind them for each debounced one " <its number, from
---   1>:<longest wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the
---   shard takes ids that it does not know, see split_of() · 6 a fence that those of new tasks must
---   exceed, or 0 · then for each task: its id, and its record behind the submit time,
---   `"a":60000,..}\n..`
--- Returns: whether the type was unknown · whether its first due time became earlier · then for each
---   run of tasks of which the same is told: the outcome (a accepted, p replaced, g runs again after
---   the present run, or x exists, y conflict and the state's letter, or f full,
---   <scheduled>/<most>, or m to be sent to another shard, as this one is sealed) · how many they
---   are · their due, ms, or 0; with m the largest fence given here.
+-- ARGV: 1 one letter per task, for a taken id (r reject, k keep, p replace, b debounce; a capital:
+--   again after a running one), followed for each debounced one by " <its number, from 1>:<longest
+--   wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the shard takes
+--   ids that it does not know, see split_of() · 6 a fence that those of new tasks must exceed, or 0
+--   · then for each task: its id, and its record after the submit time, `"a":60000,..}\n..`
+-- Returns: 1 if the type was unknown · 1 if its first due time became earlier · then for each run
+--   of tasks with the same result: the outcome (a accepted, p replaced, g runs again after the
+--   present run, or x exists, y conflict and the letter of the state, or f full,
+--   <scheduled>/<limit>, or m if another shard has to take it, as this one is sealed) · their
+--   number · their due time, ms, or 0; with m the largest fence issued here.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local open, least_fence = ARGV[5], tonumber(ARGV[6])
 local FIRST_TASK = 7
@@ -27,13 +26,13 @@ local head = first(DUE)
 local meta = numbers_of_meta('max_pending', 'refused', 'fence', 'again')
 local words = call('HMGET', META, 'v', 'split')
 local is_closed, fence = (words[2] or '') ~= open, meta[3] or 0
--- How many more may be scheduled, if that is bounded.
+-- The number of tasks that may still be scheduled, if there is a limit.
 local most = meta[1]
 local free = most and most - check_zset(DUE)
 local refused = 0
 
--- The same request: equal bytes behind the time, and the same time. A past absolute time meant
--- "now".
+-- True for the same request: equal bytes after the time, and the same time. A past absolute time
+-- means the present.
 local function is_same(record, body)
   local submitted, kind, number, rest = parse_record(record)
   local new_kind, new_number, new_rest = match(body, '^"([ad])":(%d+)()')
@@ -44,9 +43,10 @@ local function is_same(record, body)
 end
 
 local replaced, forgotten = {}, {}
--- When the tasks were submitted whose places debounced ones take.
+-- Submit times of the tasks replaced by debounced ones.
 local waiting_since = {}
--- Requests to run again: those kept, when they are due; and those to write, how many more that are.
+-- Requests to run again: kept ones with their due times; new ones to write, and how many more that
+-- makes.
 local kept_due, requests, more_requests = {}, {}, 0
 
 local function full()
@@ -60,14 +60,14 @@ local function is_untried(id)
 end
 
 -- The record of the debounced task number `i`, which would be due at `due` and whose body begins
--- with `time`; and when it is due, counted from the first submit.
+-- with `time`; and its due time, limited by the first submit.
 local function debounced(i, first_submit, body, time, due)
   local longest = tonumber(match(policies, ' ' .. i .. ':(%d+)'))
   due = math.max(math.min(due, first_submit + longest, LAST_MS), now, first_submit)
   return format('1{"s":%.0f,"a":%.0f', first_submit, due - first_submit) .. sub(body, #time), due
 end
 
--- A request to run again, after the task that runs now.
+-- A request to run again after the task that is running now.
 local function run_again(id, policy)
   local waiting = requests_of({ id }, meta[4])[id]
   if not waiting then
@@ -80,7 +80,7 @@ local function run_again(id, policy)
   return 'g'
 end
 
--- What becomes of a task whose id is taken, or was.
+-- The outcome for a task whose id is or was taken.
 local function outcome_of(i, id, body)
   local old, policy = stored[i], sub(policies, i, i)
   local runs_again = find(policy, '%u') ~= nil
@@ -91,7 +91,7 @@ local function outcome_of(i, id, body)
     end
     policy = string.lower(policy)
     local replaces = policy == 'p' or policy == 'b'
-    -- A delay counts from now: asked for again, it is another time.
+    -- A delay counts from now, so a repeated request means a later time.
     local moves = replaces and place ~= 'r' and sub(body, 2, 2) == 'a'
     if policy == 'k' or not moves and is_same(old, body) then
       return 'x' .. place
@@ -120,7 +120,8 @@ end
 
 local reply, records, dues, accepted = { 0, 0 }, {}, {}, 0
 local is_known, earliest
--- Many tasks of a batch have one delay: its sum is made text once. No body begins with a blank.
+-- Many tasks of a batch have the same delay, so its due time is formatted only once. No body begins
+-- with a space.
 local time, prefix, due, due_text = ' ', '', 0, ''
 local told, told_of, run = '', 0, 0
 for i = 1, count do

@@ -7,12 +7,12 @@ use delayq_core::{Result, TaskId, Timestamp};
 use super::{Script, ShardKeys, record, state_of, unexpected};
 use crate::connection::{Command, RespValue};
 
-/// A task in its stored form.
+/// A task in its stored format.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) id: TaskId,
     policy: u8,
-    /// Of a debounced task, ms.
+    /// For a debounced task, ms.
     max_wait: Option<i64>,
     record: Vec<u8>,
     /// The largest fence that an earlier task with this id may have had in another shard.
@@ -54,14 +54,14 @@ fn policy(task: &NewTask) -> u8 {
     }
 }
 
-/// How a shard wakes handlers in other instances.
+/// The channel and message that wake handlers in other instances.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeCall {
     pub(crate) channel: String,
     pub(crate) message: String,
 }
 
-/// A call for these tasks, whose ids differ.
+/// A call for these tasks with different ids.
 pub(crate) fn command(
     keys: &ShardKeys,
     wake: &WakeCall,
@@ -95,7 +95,7 @@ pub(crate) fn command(
 /// The answer to one call.
 #[derive(Debug)]
 pub(crate) struct Submitted {
-    /// The shard was empty of everything before.
+    /// The shard was completely empty before.
     pub(crate) is_new: bool,
     /// The first due time of the shard became earlier.
     pub(crate) is_earlier: bool,
@@ -103,13 +103,13 @@ pub(crate) struct Submitted {
     pub(crate) landed: Vec<Landed>,
 }
 
-/// What became of one task.
+/// The result for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Landed {
     Here(SubmitOutcome),
-    /// The shard is sealed and does not know the id; the largest fence given there.
+    /// The shard is sealed and does not know the id; with the largest fence issued there.
     Sealed(u64),
-    /// So many tasks are scheduled, and so many may be.
+    /// The type is full, with these numbers.
     Full {
         pending: u64,
         limit: u64,

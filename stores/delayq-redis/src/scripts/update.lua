@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Replaces the message of a scheduled task, and what its record has between its time and its
--- checksum, if that is what the caller has seen there.
+-- Replaces the message of a scheduled task, and the part of its record between its time and its
+-- checksum, if that part is as the caller has seen it.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the new record from that
 --   part on · 4 retention, ms

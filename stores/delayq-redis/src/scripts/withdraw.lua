@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Forgets an instance that is about to end.
+-- Removes an instance that is about to end from the list.
 -- KEYS: as of announce.lua
 -- ARGV: 1 id
 -- Returns: nothing.

@@ -13,21 +13,22 @@ use crate::connection::{Command, RespValue};
 use crate::scripts::ShardKeys;
 use crate::scripts::submit::{self, Landed, Prepared, Submitted, WakeCall};
 
-/// Bytes of one script call: so much is copied in well under a millisecond.
+/// Number of bytes in one script call: they are copied in well under a millisecond.
 const MAX_CALL_BYTES: usize = 1 << 20;
 
-/// What became of a task that was sent.
+/// The result for a task that was sent.
 #[derive(Debug)]
 pub(crate) enum Landing {
     Here(SubmitOutcome),
-    /// As `Here`, in a shard that was empty of everything before: the type may have lost its
-    /// listing.
+    /// Like `Here`, in a shard that was completely empty before: the type may be missing from the
+    /// list.
     New(SubmitOutcome),
-    /// Nothing: the shard is sealed and does not know the id. It has to be sent to another one.
+    /// Not accepted: the shard is sealed and does not know the id. The task has to be sent to
+    /// another one.
     Sealed(Prepared),
 }
 
-/// Tasks of one shard that wait to be sent, and their submitter.
+/// Tasks of one shard that wait to be sent, and the channel to their submitter.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) keys: Arc<ShardKeys>,
@@ -46,7 +47,7 @@ impl Waiter {
 
     fn answer(&mut self, landings: Vec<Result<Landing>>) {
         if let Some(reply) = self.reply.take() {
-            // A caller that went away wants no answer.
+            // The caller may have gone away.
             let _ = reply.send(landings);
         }
     }
@@ -57,8 +58,8 @@ impl Waiter {
 pub(crate) struct Group {
     keys: Arc<ShardKeys>,
     wake: Arc<WakeCall>,
-    /// In the order of their deadlines. One that was answered early keeps its tasks, so that the
-    /// others get their own outcomes.
+    /// In the order of their deadlines. A waiter that was answered early keeps its tasks, so that
+    /// the others get their own outcomes.
     waiters: Vec<Waiter>,
     calls: Vec<CallBatch>,
 }
@@ -93,7 +94,7 @@ impl CallBatch {
 }
 
 impl Group {
-    /// The groups of these waiters.
+    /// Groups these waiters by shard.
     pub(crate) fn all(waiters: Vec<Waiter>) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for waiter in waiters {
@@ -116,8 +117,8 @@ impl Group {
         groups
     }
 
-    /// The calls of a shard run one after the other, so that a repeated id meets its first
-    /// occurrence.
+    /// Adds a waiter. The calls of a shard run one after the other, so that a repeated id meets its
+    /// first occurrence.
     fn add(&mut self, waiter: Waiter) {
         let member = self.waiters.len();
         for (index, task) in waiter.tasks.iter().enumerate() {
@@ -136,7 +137,7 @@ impl Group {
         self.waiters.push(waiter);
     }
 
-    /// How many calls it has.
+    /// The number of its calls.
     pub(crate) fn calls(&self) -> usize {
         self.calls.len()
     }
@@ -159,7 +160,7 @@ impl Group {
         open.map(|waiter| waiter.deadline).min()
     }
 
-    /// Fails the waiters whose deadline has come.
+    /// Fails the waiters whose deadline has passed.
     pub(crate) fn fail_late(&mut self, deadline: Instant, error: &Error) {
         for waiter in &mut self.waiters {
             if waiter.deadline <= deadline {
@@ -198,7 +199,7 @@ fn no_answer() -> Result<Landing> {
     Err(Error::Closed("the Redis store"))
 }
 
-/// What became of the `nth` task of a call.
+/// The result for the `nth` task of a call.
 fn landing(
     keys: &ShardKeys,
     task: &Prepared,

@@ -1,9 +1,9 @@
 //! Submit batcher: submits made at the same time share round trips, without waiting for one
 //! another.
 //!
-//! A submit that finds fewer than [`MAX_BATCHES`] batches under way to its server is sent at once.
-//! Others gather, and the next batch that is answered takes them along. Each server has a queue of
-//! its own, so that one that is down holds up no other.
+//! A submit is sent at once if fewer than [`MAX_BATCHES`] batches are in progress to its server.
+//! Other submits collect in a queue and are sent together once a batch is answered. Each server has
+//! a queue of its own, so that one that is down does not block the others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -23,13 +23,14 @@ use crate::memory_limit::Watermark;
 use crate::scripts::ShardKeys;
 use crate::scripts::submit::{Prepared, WakeCall};
 
-/// Batches under way to one server: enough to keep it busy while one is built and one is on its way
-/// back, and few enough that tasks gather. Between 2 and 6 it makes no difference on one machine.
+/// Number of batches in progress to one server: enough to keep it busy while one is built and one
+/// is on its way back, and few enough that tasks collect. Between 2 and 6 it makes no difference on
+/// one machine.
 const MAX_BATCHES: usize = 4;
-/// Tasks of one batch: enough to keep the server busy while the next one is built.
+/// Number of tasks in one batch: enough to keep the server busy while the next one is built.
 const MAX_TASKS: usize = 8 * MAX_BATCH;
 
-/// The submits of one server that wait.
+/// The waiting submits of one server.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiter>,
@@ -43,7 +44,7 @@ pub(crate) struct Batcher {
     hub: Arc<WakeupHub>,
     retention_ms: i64,
     watermark: Option<Watermark>,
-    /// By server; 0 while no server is known for a slot.
+    /// By server; 0 if no server is known for a slot.
     queues: Mutex<HashMap<usize, Queue>>,
 }
 
@@ -63,8 +64,8 @@ impl Batcher {
         })
     }
 
-    /// Submits tasks to a shard, in their order; one answer each. It is answered or given up within
-    /// the call timeout.
+    /// Submits tasks to a shard, in order; one answer for each. They are answered or given up
+    /// within the call timeout.
     pub(crate) async fn submit(
         self: &Arc<Self>,
         keys: Arc<ShardKeys>,
@@ -133,7 +134,7 @@ struct Driver {
 }
 
 impl Drop for Driver {
-    /// A panic must not use up the queue's batches.
+    /// Frees the batch slot of the queue even after a panic.
     fn drop(&mut self) {
         if !self.has_ended
             && let Some(queue) = lock(&self.batcher.queues).get_mut(&self.server)
@@ -150,8 +151,8 @@ impl Driver {
         }
     }
 
-    /// Takes what waits, up to a batch; at the end gives up the place of the driver in the same
-    /// step.
+    /// Takes the waiting submits, up to a batch. If there are none, gives up the driver's slot in
+    /// the same step.
     fn take(&mut self) -> Option<Vec<Waiter>> {
         let mut queues = lock(&self.batcher.queues);
         let queue = queues.get_mut(&self.server)?;
@@ -232,8 +233,8 @@ impl Driver {
         server.suspect(Class::Submit, started.elapsed());
     }
 
-    /// Answers the submitters. Calls that have to go to another server do so by themselves, and
-    /// hold up no other shard.
+    /// Answers the submitters. Calls that have to go to another server continue separately, and
+    /// block no other shard.
     fn answer(&self, groups: Vec<Group>, answers: Vec<PipelineResult>) {
         let routing = self.batcher.connections.routing();
         let mut answers = answers.into_iter();

@@ -1,7 +1,7 @@
-//! Cancels of one shard made at the same time share calls, without waiting for one another.
+//! Cancels in one shard made at the same time share calls, without waiting for one another.
 //!
-//! A cancel that finds fewer than [`MAX_CALLS`] calls under way is sent at once. Others gather, and
-//! the next call that is answered takes them along.
+//! A cancel is sent at once if fewer than [`MAX_CALLS`] calls are in progress. Other cancels
+//! collect and are sent together once a call is answered.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 use crate::lock::lock;
 use crate::scripts::change::Lookup;
 
-/// Calls under way for one shard: one is on its way while the server runs another.
+/// Number of calls in progress for one shard: one is on its way while the server runs another.
 const MAX_CALLS: usize = 2;
 
 type Answer = Result<Lookup<CancelOutcome>>;
 
-/// Who cancels.
+/// A waiting caller of a cancel.
 #[derive(Debug)]
 struct Caller {
     deadline: Instant,
@@ -27,7 +27,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// The caller may have gone away.
+    /// Sends the answer; the caller may have gone away.
     fn answer(self, answer: Answer) {
         let _ = self.reply.send(answer);
     }
@@ -45,12 +45,12 @@ struct Waiting {
     calls: usize,
 }
 
-/// The cancels of one shard that wait.
+/// The waiting cancels of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Cancels(Mutex<Waiting>);
 
 impl Cancels {
-    /// Adds a cancel; returns where its answer comes, and whether the caller must take a
+    /// Adds a cancel. Returns the receiver of its answer, and true if the caller must take a
     /// [`turn`](Self::turn) for it.
     pub(super) fn join(&self, id: TaskId, deadline: Instant) -> (oneshot::Receiver<Answer>, bool) {
         let (reply, answer) = oneshot::channel();
@@ -62,7 +62,7 @@ impl Cancels {
         (answer, may_call)
     }
 
-    /// The turn of a caller that [`join`](Self::join) has told to take one.
+    /// The turn of a caller that [`join`](Self::join) asked to take one.
     pub(super) fn turn(self: &Arc<Self>) -> Turn {
         Turn {
             cancels: Arc::clone(self),
@@ -71,7 +71,7 @@ impl Cancels {
     }
 }
 
-/// One of the calls under way.
+/// One of the calls in progress.
 #[derive(Debug)]
 pub(super) struct Turn {
     cancels: Arc<Cancels>,
@@ -79,7 +79,8 @@ pub(super) struct Turn {
 }
 
 impl Drop for Turn {
-    /// After a panic, or where the store is closed: nobody waits for a call that never comes.
+    /// Ends the turn after a panic, or if the store is closed, so that nobody waits for a call that
+    /// never comes.
     fn drop(&mut self) {
         if !self.has_ended {
             let cancels = Arc::clone(&self.cancels);
@@ -91,8 +92,8 @@ impl Drop for Turn {
 }
 
 impl Turn {
-    /// What waits, up to one call: ids that differ. At the end the turn is given up in the same
-    /// step.
+    /// Takes the waiting cancels, up to one call with different ids. If there are none, gives up
+    /// the turn in the same step.
     pub(super) fn take(&mut self) -> Option<Batch> {
         let cancels = Arc::clone(&self.cancels);
         let mut waiting = lock(&cancels.0);
@@ -132,12 +133,12 @@ impl Batch {
         &self.ids
     }
 
-    /// The latest of its callers.
+    /// The latest deadline of its callers.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.callers.iter().map(|caller| caller.deadline).max()
     }
 
-    /// Answers those who have waited too long to be sent.
+    /// Answers the callers whose deadline passed before the cancel was sent.
     pub(super) fn refuse_late(&mut self, why: impl Fn() -> Error) {
         let now = Instant::now();
         let all = std::mem::take(self);
@@ -155,7 +156,8 @@ impl Batch {
     pub(super) fn answer(self, answers: Result<Vec<Lookup<CancelOutcome>>>) {
         match answers {
             Ok(answers) => {
-                // A caller without an answer is told that the store is closed, and asks again.
+                // A caller without an answer gets the error that the store is closed, and asks
+                // again.
                 for (caller, answer) in self.callers.into_iter().zip(answers) {
                     caller.answer(Ok(answer));
                 }

@@ -1,4 +1,4 @@
-//! What the shards of one store share.
+//! State shared by the shards of one store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::scripts::{Keyspace, Retention, ShardKeys, record};
 pub(crate) struct Context {
     pub(crate) connections: Connections,
     pub(crate) keys: Keyspace,
-    /// What is remembered of ended tasks.
+    /// The retention of ended tasks.
     pub(crate) retention: Retention,
-    /// How long a call may take.
+    /// The time limit of a call.
     pub(crate) timeout: Duration,
     pub(crate) hub: Arc<WakeupHub>,
     pub(crate) batcher: Arc<Batcher>,
@@ -31,7 +31,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `watermark`: up to which share of its memory a server is given new tasks.
+    /// `watermark`: the share of a server's memory up to which it gets new tasks.
     pub(crate) fn new(
         connections: Connections,
         options: &StoreOptions,
@@ -55,8 +55,8 @@ impl Context {
         })
     }
 
-    /// How the scripts of a shard wake handlers in other instances: in a cluster over the shard's
-    /// own channel, which lies on the shard's node.
+    /// The channel and message by which the scripts of a shard wake handlers in other instances. In
+    /// a cluster it is the shard's own channel, which is on the shard's node.
     pub(crate) fn wake_call(&self, keys: &ShardKeys) -> WakeCall {
         let channel = if self.connections.is_cluster() {
             keys.wake_channel()

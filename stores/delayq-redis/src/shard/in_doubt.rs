@@ -1,6 +1,6 @@
 //! Claims in doubt: their answers were lost. The next claim of the bucket names them, and the
-//! script returns what they took. Otherwise their tasks would wait for the end of locks that nobody
-//! holds, and have lost an attempt.
+//! script returns the tasks they took. Otherwise these tasks would wait for the end of locks that
+//! nobody holds, and would have lost an attempt.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,10 +12,11 @@ use delayq_core::store::ClaimRequest;
 use crate::lock::lock;
 use crate::scripts::claim::ClaimNumbers;
 
-/// Claims of a bucket that are named; of more, the elder ones keep their locks until these expire.
+/// Maximum number of claims of a bucket that are named. Older ones keep their locks until these
+/// expire.
 const MAX_IN_DOUBT: usize = 16;
 
-/// The claims of one store that have no answer, or may have had one that nobody saw.
+/// The claims of one store that have no answer, or whose answer may not have been seen.
 #[derive(Debug, Default)]
 pub(crate) struct InDoubt(Mutex<State>);
 
@@ -30,11 +31,12 @@ struct State {
 struct Lost {
     number: u64,
     since: Instant,
-    /// How long its locks last, if it took any.
+    /// The length of its locks, if it took any.
     lock_for: Duration,
 }
 
-/// A claim under way. Dropped without an answer, it is in doubt: so is one that its caller gave up.
+/// A claim in progress. If it is dropped without an answer, it is in doubt; so is a claim that its
+/// caller gave up.
 #[derive(Debug)]
 pub(crate) struct OpenClaim<'a> {
     in_doubt: &'a InDoubt,
@@ -45,15 +47,15 @@ pub(crate) struct OpenClaim<'a> {
 }
 
 impl InDoubt {
-    /// A claim begins. One of no tasks takes no locks that could be lost.
+    /// Begins a claim. A claim for no tasks takes no locks that could be lost.
     pub(crate) fn begin<'a>(&'a self, bucket: &'a Bucket, request: &ClaimRequest) -> OpenClaim<'a> {
         let mut state = lock(&self.0);
         state.last += 1;
         let number = state.last;
         let mut in_doubt = String::new();
         if let Some(claims) = state.claims.get_mut(bucket) {
-            // The answer to a later claim is no sign that an earlier one never arrives at the
-            // server.
+            // The answer to a later claim does not prove that an earlier one will never arrive at
+            // the server.
             claims.retain(|claim| claim.since.elapsed() < claim.lock_for);
             for claim in claims {
                 in_doubt.extend([" ", &claim.number.to_string(), " "]);
@@ -73,7 +75,7 @@ impl InDoubt {
 }
 
 impl OpenClaim<'_> {
-    /// It was answered, or has certainly done nothing.
+    /// The claim was answered, or has certainly had no effect.
     pub(crate) fn answered(mut self) {
         self.has_answer = true;
     }

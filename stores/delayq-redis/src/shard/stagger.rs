@@ -1,11 +1,11 @@
-//! Claim stagger: instances that wait for the same due time come one after the other, so that one
-//! of them claims and not all at once.
+//! Claim stagger: instances that wait for the same due time claim one after the other, so that one
+//! of them takes the task and not all of them ask at once.
 //!
-//! A claim that takes something while others wait publishes what is left and when that is due. An
-//! instance that has heard so answers its own next claim from that, without a call. The others are
-//! known by what they take; each due time has an order of its own among them, so that the work goes
-//! around. Nothing depends on it: an instance that does not come in its turn is followed by the
-//! next one. A claim that leaves more that is due wakes everybody.
+//! A claim that takes tasks while others wait publishes when the next task is due. An instance that
+//! receives this answers its own next claim from it, without a call. Instances learn of one another
+//! by these messages. Each due time has its own order of instances, so that the work rotates.
+//! Nothing depends on this: if an instance does not claim in its turn, the next one does. A claim
+//! that leaves due tasks wakes all instances.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -15,17 +15,17 @@ use crate::lock::lock;
 use delayq_core::store::Claimed;
 use delayq_core::{Bucket, Timestamp};
 
-/// From one turn to the next at least; else two round trips, in which a claim is answered and the
-/// others hear of it.
+/// The minimum time between two turns; otherwise it is two round trips, in which a claim is
+/// answered and the others hear of it.
 const STEP: Duration = Duration::from_millis(4);
 /// The latest turn.
 const LAST: Duration = Duration::from_millis(20);
-/// How often an instance publishes what it takes while it knows of no other one.
+/// How often an instance publishes its claims while it knows of no other instance.
 const ANNOUNCE: Duration = Duration::from_secs(1);
-/// Other instances that are known. One that has ended is known until its turn has passed.
+/// Maximum number of other instances known. One that has ended is known until its turn has passed.
 const MAX_OTHERS: usize = 1_000;
-/// How long claims are answered from what others have published: well below a poll interval, in
-/// which the server is asked in any case.
+/// How long claims are answered from messages of others: well below a poll interval, after which
+/// the server is asked in any case.
 const MAX_UNASKED: Duration = Duration::from_millis(500);
 
 /// The stagger of one store.
@@ -41,15 +41,15 @@ struct Waiting {
     others: HashSet<u64>,
     /// The due time that all wait for, as far as this instance knows.
     next_due: Option<Timestamp>,
-    /// When this instance has last published something.
+    /// The time of this instance's last message.
     told_at: Option<Instant>,
-    /// From one turn to the next.
+    /// The time between two turns.
     step: Duration,
     last: Option<LastClaim>,
     taken: Option<Taken>,
 }
 
-/// The last claim of this instance that was answered.
+/// The last answered claim of this instance.
 #[derive(Clone, Copy, Debug)]
 struct LastClaim {
     sent: Instant,
@@ -58,16 +58,16 @@ struct LastClaim {
     fence: u64,
 }
 
-/// What another instance's claim has left of a bucket.
+/// Another instance's message about a bucket after its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// The instance.
     pub(crate) by: u64,
     /// The time of its claim.
     pub(crate) now: Timestamp,
-    /// The last fence that it gave.
+    /// The last fence issued to it.
     pub(crate) fence: u64,
-    /// When the next claim can find something.
+    /// The time when the next claim can find something.
     pub(crate) next_at: Option<Timestamp>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct OwnClaim {
     pub(crate) round_trip: Duration,
     pub(crate) sub_ms: Duration,
     pub(crate) next_at: Option<Timestamp>,
-    /// Whether it published what it took.
+    /// True if it published its result.
     pub(crate) tells: bool,
 }
 
@@ -90,7 +90,7 @@ impl Stagger {
         }
     }
 
-    /// Whether the claim that begins is to publish what it takes.
+    /// True if the next claim has to publish its result.
     pub(crate) fn tells(&self, bucket: &Bucket) -> bool {
         let buckets = lock(&self.buckets);
         buckets.get(bucket).is_some_and(|waiting| {
@@ -99,8 +99,8 @@ impl Stagger {
         })
     }
 
-    /// The answer to a claim that would find nothing: another instance has taken what was due, and
-    /// what is left is due later.
+    /// The answer to a claim that would find nothing: another instance has taken the due tasks, and
+    /// the rest is due later.
     pub(crate) fn known(&self, bucket: &Bucket) -> Option<Claimed> {
         let buckets = lock(&self.buckets);
         let waiting = buckets.get(bucket)?;
@@ -118,13 +118,14 @@ impl Stagger {
             None => None,
         };
         let mut known = Claimed::nothing(now, now);
-        // Not the other's fence: anybody may publish.
+        // Not the fence of the message: anybody may publish.
         known.high_water = last.fence;
         known.next_in = wait;
         Some(known)
     }
 
-    /// A claim of this instance was answered. Returns how long to let others go first next time.
+    /// Called when a claim of this instance was answered. Returns the time for which other
+    /// instances go first next time.
     pub(crate) fn claimed(&self, bucket: &Bucket, claimed: &Claimed, own: OwnClaim) -> Duration {
         let mut buckets = lock(&self.buckets);
         let waiting = buckets.entry(bucket.clone()).or_default();
@@ -147,8 +148,8 @@ impl Stagger {
         waiting.turn(self.own)
     }
 
-    /// Another instance has taken what was waited for. Returns whether this concerns the instance:
-    /// it has claimed from the bucket.
+    /// Called when another instance has taken the task that was waited for. Ignored if this
+    /// instance has never claimed from the bucket.
     pub(crate) fn taken(&self, bucket: &Bucket, taken: Taken) {
         let mut buckets = lock(&self.buckets);
         let Some(waiting) = buckets.get_mut(bucket) else {
@@ -162,7 +163,7 @@ impl Stagger {
         waiting.taken = Some(taken);
     }
 
-    /// Everybody comes: what was waited for has lost its meaning.
+    /// Called when all instances are woken: the expected due time no longer applies.
     pub(crate) fn woken(&self, bucket: &Bucket) {
         if let Some(waiting) = lock(&self.buckets).get_mut(bucket) {
             waiting.next_due = None;
@@ -178,8 +179,9 @@ impl Stagger {
         }
     }
 
-    /// A wake-up of this instance has come back over the channel: what others published before it
-    /// and was heard after it is out of date. Returns whether there was something.
+    /// Called when a wake-up of this instance has come back over the channel. Messages that others
+    /// published before it and that arrived after the submit are outdated. Returns true if there
+    /// was one.
     pub(crate) fn drop_outdated(&self, bucket: &Bucket) -> bool {
         let mut buckets = lock(&self.buckets);
         let Some(waiting) = buckets.get_mut(bucket) else {
@@ -190,8 +192,8 @@ impl Stagger {
 }
 
 impl Waiting {
-    /// If what was waited for had come, those before the taker have not come in their turn. One
-    /// that takes something again is known again.
+    /// If the expected due time has come, the instances before the taker have missed their turn,
+    /// and are forgotten. One that takes a task again is known again.
     fn forget_those_before(&mut self, taker: u64, now: Timestamp) {
         if let Some(due) = self.next_due.filter(|due| *due <= now) {
             let at = position(taker, due);
@@ -211,12 +213,12 @@ impl Waiting {
     }
 }
 
-/// The number by which an instance is known.
+/// The number that identifies an instance.
 pub(crate) fn number_of(instance: &str) -> u64 {
     u64::from(crc32fast::hash(instance.as_bytes()))
 }
 
-/// The position of an instance in the order of this due time. All instances compute the same.
+/// The position of an instance in the order for this due time. All instances compute the same.
 fn position(instance: u64, due: Timestamp) -> u64 {
     mix(instance ^ mix(due.as_millis().cast_unsigned()))
 }

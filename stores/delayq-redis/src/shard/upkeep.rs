@@ -1,5 +1,5 @@
-//! Upkeep of a shard: what operators and a resize do to it. Long work goes chunk by chunk, so that
-//! no step keeps everybody else waiting.
+//! Upkeep of a shard: operations for operators and for a resize. Long work is done in chunks, so
+//! that no step blocks all others for long.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::scripts::{Script, claim, dead, query};
 /// The largest number that Lua keeps exact.
 const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// A setting as configure.lua takes it.
+/// A setting in the format of configure.lua.
 fn argument<T>(setting: Setting<T>, text: impl Fn(T) -> String) -> String {
     match setting {
         Setting::To(value) => text(value),
@@ -27,16 +27,16 @@ fn argument<T>(setting: Setting<T>, text: impl Fn(T) -> String) -> String {
     }
 }
 
-/// Settings of a shard that new shards of its type take over.
+/// Settings of a shard that new shards of its type inherit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SealedSettings {
     pub(crate) pause_ms: Option<u64>,
     pub(crate) max_pending: Option<u64>,
-    /// It has never had a task: it is drained already.
+    /// It has never had a task, so it is drained already.
     pub(crate) is_empty: bool,
 }
 
-/// The operations of operators and of a resize on one shard.
+/// The operations for operators and for a resize on one shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upkeep<'a>(pub(super) &'a Shard);
 
@@ -55,7 +55,7 @@ impl Upkeep<'_> {
         query::read_page(&self.0.keys, state, fields)
     }
 
-    /// Goes through all that is remembered, in small steps.
+    /// Goes through all remembered tasks, in small steps.
     async fn list_ended(self, mut scan: EndedScan) -> Result<Page> {
         let Context {
             retention, timeout, ..
@@ -94,7 +94,7 @@ impl Upkeep<'_> {
         query::read_histogram(self.0.run(Class::Main, command).await?)
     }
 
-    /// Requeues the tasks that `scan` selects; `plan` moves on with each of them.
+    /// Requeues the tasks selected by `scan`; `plan` advances with each of them.
     pub(crate) async fn requeue(
         self,
         mut scan: DeadScan,
@@ -124,8 +124,8 @@ impl Upkeep<'_> {
         }
     }
 
-    /// Removes as many tasks as there were at the beginning, so that a busy type cannot hold it up
-    /// for ever.
+    /// Removes as many tasks as there were at the start, so that a busy type cannot keep this
+    /// running for ever.
     async fn purge_tasks(self, state: &str) -> Result<u64> {
         let (mut purged, mut goal) = (0, None);
         loop {
@@ -160,7 +160,7 @@ impl Upkeep<'_> {
         Ok(forgotten)
     }
 
-    /// `until` at or before now ends a pause. Returns the field `split`.
+    /// An `until` at or before the present time ends a pause. Returns the field `split`.
     pub(crate) async fn pause(self, until: Timestamp) -> Result<String> {
         let command = self.0.keys.script(Script::Pause, 256);
         let command = command.number(until.as_millis());
@@ -168,7 +168,8 @@ impl Upkeep<'_> {
         self.0.run_and_wake(command).await?.text()
     }
 
-    /// Changes the settings of the shard, whose own bound this is. Returns the field `split`.
+    /// Changes the settings of the shard; the limit is the shard's own share. Returns the field
+    /// `split`.
     pub(crate) async fn configure(
         self,
         max_pending: Setting<u64>,
@@ -183,8 +184,8 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.text()
     }
 
-    /// Removes what is kept of a type without tasks. Returns how many it has, of which any hinders
-    /// that, scheduled, running and dead; and the field `split`.
+    /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running
+    /// and dead tasks, each of which prevents the removal, and the field `split`.
     pub(crate) async fn drop_type(self) -> Result<([u64; 3], String)> {
         let figures = [self.0.keys.figures()];
         let keys = [self.0.keys.keys.as_slice(), &figures].concat();
@@ -203,7 +204,7 @@ impl Upkeep<'_> {
         }
     }
 
-    /// Seals the shard by a layout: from now on it takes no id that it does not know.
+    /// Seals the shard with a layout: from now on it takes no id that it does not know.
     pub(crate) async fn seal(self, layout: &str) -> Result<SealedSettings> {
         let command = self.0.keys.script(Script::Seal, layout.len()).arg(layout);
         let mut fields = self.0.run(Class::Main, command).await?;
@@ -215,7 +216,7 @@ impl Upkeep<'_> {
         })
     }
 
-    /// Makes the shard, unless it is there.
+    /// Creates the shard, unless it exists.
     pub(crate) async fn open(self, kept: SealedSettings) -> Result<()> {
         let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
         let command = self.0.keys.script(Script::Open, 32).arg(&self.0.keys.open);
@@ -223,8 +224,8 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await.map(drop)
     }
 
-    /// Audits the shard chunk by chunk; each look at a task is one step. `belongs` says which ids
-    /// may be here.
+    /// Audits the shard in chunks; each look at a task is one step. `belongs` returns true for the
+    /// ids that may be here.
     pub(crate) async fn audit(
         self,
         belongs: impl Fn(&[u8]) -> bool,

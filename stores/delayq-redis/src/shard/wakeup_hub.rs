@@ -1,8 +1,8 @@
-//! Wake-ups between instances: what this one publishes and hears.
+//! Wake-ups between instances: messages published and received by this one.
 //!
-//! A message is `TYPE INSTANCE`, with ` SHARD` behind it for a shard. A claim that took something
-//! while others wait adds two blanks, then when to claim next (ms or -1), the last fence, and its
-//! time.
+//! A message is `TYPE INSTANCE`, followed by ` SHARD` for a shard. A claim that took tasks while
+//! others wait appends two spaces, then the time of the next claim (ms or -1), the last fence, and
+//! its own time.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -14,21 +14,21 @@ use tokio::sync::{Notify, broadcast};
 use super::stagger::{Stagger, Taken, number_of};
 use crate::lock::lock;
 
-/// Wake-ups that a slow listener may be behind before it is told to check every type.
+/// Number of wake-ups that a slow listener may be behind before it is told to check every type.
 const WAKEUP_BUFFER: usize = 1_024;
 
 /// The wake-ups of one store.
 #[derive(Debug)]
 pub(crate) struct WakeupHub {
-    /// The name of this store in its messages, so that it does not hear itself: its own handlers
-    /// are woken directly.
+    /// The name of this store in its messages, so that it ignores its own: its own handlers are
+    /// woken directly.
     instance: String,
     sender: broadcast::Sender<Wakeup>,
     pub(crate) stagger: Stagger,
     is_cluster: bool,
-    /// Types whose channels are listened to in a cluster.
+    /// Types whose channels are subscribed in a cluster.
     heard: Mutex<HashSet<TaskType>>,
-    /// Told when there may be unknown types or shards.
+    /// Notified when there may be unknown types or shards.
     pub(crate) unknown: Notify,
 }
 
@@ -45,7 +45,7 @@ impl WakeupHub {
         }
     }
 
-    /// What this store calls itself.
+    /// The name of this store in its messages.
     pub(crate) fn instance(&self) -> &str {
         &self.instance
     }
@@ -54,13 +54,13 @@ impl WakeupHub {
         Wakeups::new(self.sender.subscribe())
     }
 
-    /// The message that wakes the handlers of a bucket in other instances; without a sender the one
-    /// that wakes them here.
+    /// The message that wakes the handlers of a bucket in other instances. In a cluster without a
+    /// sender, it also wakes them here.
     pub(crate) fn message(&self, bucket: &Bucket) -> String {
         message(bucket, &self.instance)
     }
 
-    /// The types whose channels are listened to from now on.
+    /// Sets the types whose channels are subscribed from now on.
     pub(crate) fn set_heard(&self, types: &[TaskType]) {
         *lock(&self.heard) = types.iter().cloned().collect();
     }
@@ -72,12 +72,12 @@ impl WakeupHub {
     }
 
     fn send(&self, wakeup: Wakeup) {
-        // Without a listener there is nobody to wake.
+        // An error means that there is no listener to wake.
         let _ = self.sender.send(wakeup);
     }
 
-    /// Hears a message; `None`: some may have been missed. Anybody may publish, by hand too: a
-    /// message that names no type is ignored.
+    /// Handles a message; `None` means that some may have been missed. Anybody may publish, also by
+    /// hand: a message that names no type is ignored.
     pub(crate) fn hear(&self, message: Option<&[u8]>) {
         let Some(message) = message else {
             self.stagger.woken_all();
@@ -88,7 +88,7 @@ impl WakeupHub {
             return;
         };
         if message.is_empty() {
-            // From now on new types are heard of, and some may be new already.
+            // From now on new types are noticed, and some may already be new.
             self.unknown.notify_one();
             return;
         }
@@ -143,7 +143,7 @@ impl WakeupHub {
     }
 }
 
-/// The message about a bucket by `instance`.
+/// The message of `instance` about a bucket.
 pub(crate) fn message(bucket: &Bucket, instance: &str) -> String {
     let task_type = bucket.task_type();
     match bucket.shard_name() {
@@ -214,7 +214,7 @@ mod tests {
             (true, "a x", true),
             (true, "b x", false),
             (true, "b x 1.0", false),
-            // A channel has been subscribed to.
+            // A channel has been subscribed.
             (true, "", true),
             (false, "a x", false),
         ] {
@@ -225,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Found in review: what another instance published before this one's own submit, and was heard
-    /// after it, hid the task for up to a poll.
+    /// Found in review: a message that another instance published before this one's own submit, and
+    /// that arrived after it, hid the task for up to a poll.
     #[tokio::test]
     async fn an_own_wake_up_outdates_what_was_published_before_it() {
         let hub = WakeupHub::new(false);

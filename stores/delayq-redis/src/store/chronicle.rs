@@ -15,8 +15,8 @@ use crate::scripts::figures::{self, NewChunk};
 use crate::scripts::{ShardId, ShardKeys, actions};
 use crate::shard::context::Context;
 
-/// How often figures are merged because another instance came between, within two seconds.
-/// Then they are left out: they are for people.
+/// How often figures are merged again because another instance changed them meanwhile, within two
+/// seconds. Then they are dropped: they are only for people.
 const MAX_TRIES: usize = 11;
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Chronicle for RedisStore {
             if replace_chunks(&self.cx, &keys, &changes).await? {
                 return Ok(());
             }
-            // Instances that add at the same time would go on in step.
+            // Otherwise instances that add at the same time would collide again and again.
             let wait = Duration::from_millis(1 << nth).mul_f64(fastrand::f64());
             let wait = async move {
                 tokio::time::sleep(wait).await;
@@ -36,7 +36,7 @@ impl Chronicle for RedisStore {
             };
             self.cx.connections.run(wait).await?;
         }
-        tracing::debug!(%task_type, "figures are left out: others are added all the time");
+        tracing::debug!(%task_type, "cannot store figures, as other instances keep changing them; dropped");
         Ok(())
     }
 
@@ -68,7 +68,8 @@ impl Chronicle for RedisStore {
     }
 }
 
-/// Merges figures into what is stored. Whether that still was there when it was replaced.
+/// Merges figures into the stored ones. Returns true if those had not changed when they were
+/// replaced.
 async fn replace_chunks(cx: &Context, keys: &ShardKeys, changes: &[ChunkChange]) -> Result<bool> {
     let stored = read_stored(cx, keys, changes.iter().map(ChunkChange::slot));
     let mut chunks = Vec::new();
@@ -102,7 +103,7 @@ async fn read_stored(
     figures::chunks(call(cx, read, &keys.figures()).await?)
 }
 
-/// The clock of the server that has the figures.
+/// The clock of the server with the figures.
 async fn server_now(cx: &Context, keys: &ShardKeys) -> Result<Timestamp> {
     let ask = Command::read(&["TIME"]).at(keys.slot);
     let mut time = call(cx, ask, &keys.figures()).await?;

@@ -37,7 +37,7 @@ async fn scan_folder(cx: &Context, folder: &str, revision: u64) -> Result<Folder
             break;
         }
     }
-    // A scan may show a document twice.
+    // A scan may return a document twice.
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|one, other| one.name == other.name);
     Ok(Folder {

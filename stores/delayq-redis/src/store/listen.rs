@@ -11,21 +11,21 @@ use crate::shard::context::Context;
 use crate::shard::wakeup_hub::message;
 use crate::store::RedisStore;
 
-/// How often the list of types is read, to listen to all of them. A new type is heard of at once,
+/// How often the list of types is read, to subscribe to all of them. A new type is noticed at once,
 /// unless the message is lost.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
-/// Listens to every type there is, as long as the store lives.
+/// Listens to all types for as long as the store lives.
 pub(crate) async fn keep_listening(store: Weak<RedisStore>, cx: Arc<Context>) {
     let hub = Arc::clone(&cx.hub);
-    // The store's connections end with the context.
+    // The store's connections end with the context, so it must not be kept here.
     drop(cx);
     while let Some(store) = store.upgrade() {
         if let Err(error) = listen_to_all(&store).await {
             tracing::debug!(%error, "cannot read the types to listen to");
         }
         drop(store);
-        // Not before the next message: it may name a type that is not known yet.
+        // A message may name a type that is not known yet.
         let _ = timeout(LISTEN_AGAIN, hub.unknown.notified()).await;
     }
 }

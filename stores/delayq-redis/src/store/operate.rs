@@ -1,4 +1,4 @@
-//! Operators' methods: each shard of a type is asked, and the answers are put together.
+//! Operators' methods: each shard of a type is asked, and the answers are combined.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::scripts::dead::{DeadScan, Purge, RequeuePlan};
 use crate::scripts::query;
 use crate::shard::Shard;
 
-/// Types read in one step.
+/// Number of types read in one step.
 const TYPES_AT_ONCE: &str = "1000";
 /// How often the shards of a type are asked again because it was resized meanwhile.
 const MAX_TRIES: usize = 8;
@@ -39,7 +39,7 @@ impl Operate for RedisStore {
             while !names.is_empty() {
                 match TaskType::new(names.text()?) {
                     Ok(task_type) => types.push(task_type),
-                    // The others have to be served all the same.
+                    // The others have to be served nevertheless.
                     Err(error) => {
                         if let Some(left_out) = self.cx.log.admit() {
                             tracing::error!(key, %error, left_out, "a listed task type is damaged");
@@ -52,7 +52,7 @@ impl Operate for RedisStore {
             }
         }
         types.sort();
-        // A scan may show a name twice.
+        // A scan may return a name twice.
         types.dedup();
         Ok(types)
     }
@@ -132,7 +132,7 @@ impl Operate for RedisStore {
         Ok(sums)
     }
 
-    /// Shard after shard: the order of death holds within each.
+    /// Works shard by shard: the order of death holds within each.
     async fn requeue_dead(
         &self,
         task_type: &TaskType,
@@ -186,15 +186,15 @@ impl Operate for RedisStore {
         Ok(purged)
     }
 
-    /// The list of types lies on another node than the type: what is sent between the two steps has
-    /// perhaps listed the type before it was taken off.
+    /// The list of types is on another node than the type: a task sent between the two steps may
+    /// have listed the type just before it was unlisted.
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
         let map = self.shards.current(task_type).await?;
         let shard = match map.all().collect::<Vec<_>>()[..] {
             [only] if only.keys.open.is_empty() => Arc::clone(only),
             _ => return Err(refuse_sharded(task_type)),
         };
-        // The right to do so is not asked for at the start. No type is named like this.
+        // Tests the right to do so, which is not checked at the start. No type has this name.
         self.unlist("").await?;
         let (in_use, split) = shard.upkeep().drop_type().await?;
         if !split.is_empty() {
@@ -218,7 +218,8 @@ impl Operate for RedisStore {
         Ok(())
     }
 
-    /// Each shard, that each id is where a query looks for it, and that the type is listed.
+    /// Audits each shard, checks that each id is where a query looks for it, and that the type is
+    /// listed.
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         let map = self.shards.current(task_type).await?;
         let mut report = AuditReport::default();
@@ -232,7 +233,7 @@ impl Operate for RedisStore {
             if repair {
                 self.list_type(task_type).await?;
             }
-            // No restart would find it.
+            // A restart would not find the type.
             let what = "this type has tasks and is not listed";
             let problem = Problem::new(name, what, repair);
             report.problems.push(problem);
@@ -253,7 +254,7 @@ fn of_shard(filter: &DeadFilter, map: &TypeMap, shard: &Arc<Shard>) -> DeadFilte
     DeadFilter::Ids(ids.iter().filter(may_have).cloned().collect())
 }
 
-/// How many more tasks a filter may select.
+/// The number of tasks that a filter may still select.
 fn left(filter: &DeadFilter, done: &[TaskId]) -> usize {
     match filter {
         DeadFilter::Matching { limit, .. } => limit.saturating_sub(done.len()),
@@ -261,7 +262,8 @@ fn left(filter: &DeadFilter, done: &[TaskId]) -> usize {
     }
 }
 
-/// Asks every shard of a type; when one of the newest says that there are others by now, again.
+/// Asks every shard of a type. Starts again if one of the newest reports that there are others by
+/// now.
 async fn ask_all<T, A: Future<Output = Result<(T, String)>>>(
     shards: &Shards,
     task_type: &TaskType,
@@ -289,7 +291,7 @@ fn refuse_sharded(task_type: &TaskType) -> Error {
     Error::invalid("argument", reason)
 }
 
-/// Refuses a limit of the fleet on several shards.
+/// Refuses a fleet limit on several shards.
 fn refuse_limit(task_type: &TaskType, settings: &TypeSettings, shards: u32) -> Result<()> {
     if shards <= 1 || !settings.limits_fleet() {
         return Ok(());
@@ -298,7 +300,7 @@ fn refuse_limit(task_type: &TaskType, settings: &TypeSettings, shards: u32) -> R
     Err(Error::FleetLimitOnShards { task_type, shards })
 }
 
-/// Changes the settings of the shards that take new tasks, among which a bound is divided.
+/// Changes the settings of the shards that take new tasks, which share a limit.
 async fn set_settings(
     shards: &Shards,
     task_type: &TaskType,
@@ -344,7 +346,7 @@ async fn set_settings(
     Err(shards.unsettled(task_type))
 }
 
-/// Limits of the fleet that `settings` lift: a resize that comes with them needs that first.
+/// The part of `settings` that removes fleet limits: a resize in the same change needs that first.
 fn lifted_limits(settings: &TypeSettings) -> TypeSettings {
     let mut lifted = TypeSettings::default();
     if settings.fleet_concurrency == Setting::Unset {

@@ -1,4 +1,4 @@
-//! Wake-ups of the server, for as long as the store is used.
+//! Wake-ups of the server, received for as long as the store is used.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::{Client, RemoteStore};
 
 /// Shortest and longest wait before the stream is opened again.
 const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// The wait after a refusal: a token for sending alone has no right to them.
+/// The wait after a refusal: a token that may only send has no right to wake-ups.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
-/// Receives wake-ups until the store is closed or dropped; says `opened` once it was tried.
+/// Receives wake-ups until the store is closed or dropped; signals `opened` after the first try.
 pub(crate) async fn follow(
     store: Weak<RemoteStore>,
     mut client: Client,
@@ -37,7 +37,7 @@ pub(crate) async fn follow(
         opened.take().map(|opened| opened.send(()));
         debug!(
             reason = ended.message(),
-            "wake-ups of the server are not received"
+            "cannot receive wake-ups of the server; trying again"
         );
         let is_refused = matches!(ended.code(), Code::PermissionDenied | Code::Unauthenticated);
         let pause = if is_refused { AFTER_REFUSAL } else { wait };
@@ -48,12 +48,15 @@ pub(crate) async fn follow(
             && let Err(delayq_core::Error::Misconfigured { setting, fix, .. }) =
                 store.verify().await
         {
-            error!(store = store.name, setting, fix, "the server has changed");
+            error!(
+                store = store.name,
+                setting, fix, "the server no longer meets the requirements"
+            );
         }
     }
 }
 
-/// The request, while there is a store that wants wake-ups.
+/// The request, as long as there is a store that wants wake-ups.
 fn request(store: &Weak<RemoteStore>) -> Option<pb::WakeupsRequest> {
     let store = store.upgrade().filter(|store| !store.is_closed())?;
     Some(pb::WakeupsRequest {
@@ -61,7 +64,7 @@ fn request(store: &Weak<RemoteStore>) -> Option<pb::WakeupsRequest> {
     })
 }
 
-/// Passes wake-ups on; the first one of a stream is `All`, as there was a gap before it.
+/// Passes wake-ups on; the first one of a stream is `All`, as some may have been missed before it.
 async fn receive(
     store: &Weak<RemoteStore>,
     mut stream: Streaming<pb::Wakeup>,

@@ -12,50 +12,50 @@ use crate::commit::queue::{Lane, Size};
 use crate::error::Outcome;
 use crate::rows::Tx;
 
-/// How much longer than the call's time a caller waits, so that the thread can say first, and with
+/// Time that a caller waits beyond the call's limit, so that the thread can first answer, with
 /// certainty, that the call came too late.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Disposal of a committed answer that nobody took.
+/// Handles a committed answer that nobody took.
 pub(crate) type IfLost<R> = Box<dyn FnOnce(R) + Send>;
 
-/// The thread's end of a call: something that runs inside a shared transaction.
+/// The thread's end of a call: an operation to run inside a shared transaction.
 pub(crate) struct Command {
     pub(crate) lane: Lane,
     pub(crate) size: Size,
-    /// When the call has taken too long.
+    /// The end of the call's time limit.
     pub(crate) deadline: Instant,
-    /// Whether it may find in a snapshot that it has nothing to write.
+    /// True if it may find out from a snapshot that it has nothing to write.
     pub(crate) can_peek: bool,
     /// Set by the first of two: the thread that takes the call, or the caller that gives it up.
     decided: Arc<AtomicBool>,
     work: Box<dyn Work>,
 }
 
-/// The caller's end. Dropped before the thread has taken the call, the call is not made.
+/// The caller's end. If it is dropped before the thread has taken the call, the call is not made.
 pub(crate) struct PendingCall<R> {
     reply: oneshot::Receiver<Result<PreparedAnswer<R>>>,
     decided: Arc<AtomicBool>,
 }
 
-/// The work of a call, whatever it answers.
+/// The work of a call with any type of answer.
 trait Work: Send {
     /// Does the work; the answer waits for the commit.
     fn run(&mut self, tx: &mut Tx<'_>) -> Outcome<()>;
-    /// Answers: as prepared when the commit is done, else why it is not.
+    /// Sends the prepared answer if the commit succeeded, or else the commit's error.
     fn answer(self: Box<Self>, commit: Result<()>);
 }
 
-/// The one kind of [`Work`].
+/// The only implementation of [`Work`].
 struct TypedWork<O, R> {
-    /// May run again when another command spoilt the transaction, so it answers from its input
-    /// alone.
+    /// May run again if another command spoilt the transaction, so it must depend only on its
+    /// input.
     operation: O,
     prepared: PreparedAnswer<R>,
     reply: oneshot::Sender<Result<PreparedAnswer<R>>>,
 }
 
-/// An answer on its way; it may be lost wherever the caller's future is dropped.
+/// An answer on its way. It is lost if the caller's future is dropped.
 struct PreparedAnswer<R> {
     content: Option<R>,
     if_lost: Option<IfLost<R>>,
@@ -88,13 +88,13 @@ where
             prepared, reply, ..
         } = *self;
         if let Err(Err(error)) = reply.send(commit.map(|()| prepared)) {
-            tracing::debug!(%error, "a call failed whose caller is gone");
+            tracing::debug!(%error, "a call failed after its caller was gone");
         }
     }
 }
 
 impl Command {
-    /// Both ends of a call that may take `time`. A committed answer that nobody takes goes to
+    /// Both ends of a call that may take `time`. A committed answer that nobody takes is passed to
     /// `if_lost`.
     pub(crate) fn new<R: Send + 'static>(
         lane: Lane,
@@ -129,35 +129,35 @@ impl Command {
         (command, answer)
     }
 
-    /// A call that the store makes to itself: nobody waits for the answer.
+    /// A call of the store to itself: nobody waits for the answer.
     pub(crate) fn of_nobody(
         time: Duration,
         operation: impl FnMut(&mut Tx<'_>) -> Outcome<()> + Send + 'static,
     ) -> Self {
         let (command, _) = Self::new(Lane::Operations, Size::ONE, time, operation, None);
-        // Dropping the answer above gave up a call; this one is not given up.
+        // Dropping the answer above gave the call up; this resets that.
         Self {
             decided: Arc::default(),
             ..command
         }
     }
 
-    /// Takes the call, unless its caller has given it up. After that it cannot be given up.
+    /// Takes the call, unless its caller has given it up. From then on it cannot be given up.
     pub(crate) fn accept(&self) -> bool {
         !self.decided.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether it adds tasks: all else has to work on a full disk, too.
+    /// True if it adds tasks: everything else has to work on a full disk, too.
     pub(crate) fn is_submit(&self) -> bool {
         self.lane == Lane::Submits
     }
 
-    /// Does its work; the answer waits for the commit.
+    /// Runs its work; the answer waits for the commit.
     pub(crate) fn run(&mut self, tx: &mut Tx<'_>) -> Outcome<()> {
         self.work.run(tx)
     }
 
-    /// Answers: as prepared when the commit is done, else why it is not.
+    /// Sends the prepared answer if the commit succeeded, or else the commit's error.
     pub(crate) fn answer(self, commit: Result<()>) {
         self.work.answer(commit);
     }
@@ -170,7 +170,7 @@ impl fmt::Debug for Command {
 }
 
 impl<R> PendingCall<R> {
-    /// Waits for the answer, up to `time` and a little.
+    /// Waits for the answer, for slightly longer than `time`.
     pub(crate) async fn wait(mut self, time: Duration, store: &str) -> Result<R> {
         let ended = Error::Closed("the store");
         match tokio::time::timeout(time.saturating_add(GRACE), &mut self.reply).await {
@@ -194,7 +194,7 @@ impl<R> PendingCall<R> {
         Error::indeterminate(store, detail)
     }
 
-    /// Whether the thread had not taken the call yet; it will not any more.
+    /// Gives the call up. Returns true if the thread had not taken it yet, and so never will.
     fn give_up(&self) -> bool {
         !self.decided.swap(true, Ordering::AcqRel)
     }
@@ -223,7 +223,7 @@ mod tests {
         Command::new(Lane::Operations, Size::ONE, TIME, |_| Ok(5), if_lost)
     }
 
-    /// What a thread of the store does to a call.
+    /// Serves a call as a thread of the store does.
     fn serve(mut command: Command, commit: Result<()>) {
         let context = Context {
             store: "here".to_owned(),
@@ -267,7 +267,7 @@ mod tests {
         for is_early in [true, false] {
             let (lost, told) = mpsc::channel();
             let (command, answer) = call(Some(Box::new(move |n| lost.send(n).unwrap())));
-            // Its caller leaves before the answer is sent, or after, without having seen it.
+            // The caller leaves before the answer is sent, or afterwards without having seen it.
             let mut waiting = Some(answer);
             assert!(command.accept());
             if is_early {

@@ -1,4 +1,4 @@
-//! Threads of a store, and the way of an async call to them and back.
+//! Threads of a store, and the path of an async call to them and back.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,24 +26,25 @@ use crate::error::Outcome;
 use crate::operations::claim;
 use crate::rows::{Context, Tx};
 
-/// Wake-ups that a slow listener may be behind before it is told to claim from every type.
+/// Number of wake-ups that a slow listener may be behind before it is told to claim from every
+/// type.
 const WAKEUP_BUFFER: usize = 1_024;
 
-/// Shortest time between two looks at what other processes have signalled: what these cost is a few
-/// per cent of a busy writer's time, and a task from another process starts at most so much later.
+/// Minimum time between two looks at the signals of other processes. The looks cost a few per cent
+/// of a busy writer's time, and a task from another process starts at most this much later.
 #[cfg(target_os = "linux")]
 const SIGNAL_GAP: Duration = Duration::from_millis(2);
 
-/// The running threads of one store. Dropping it lets them finish what is in line, and end.
+/// The running threads of one store. When it is dropped, they finish the queued calls and end.
 pub(crate) struct Engine {
     shared: Shared,
     call_timeout: Duration,
-    /// The writer's thread holds a receiver until it ends, as the last one.
+    /// The writer's thread holds a receiver until it ends; it is the last thread to end.
     threads: watch::Sender<()>,
 }
 
 impl Engine {
-    /// Opens the file on a thread of its own, which then writes.
+    /// Opens the file on a new thread, which then writes.
     pub(crate) async fn start(
         path: PathBuf,
         sync: SqliteSync,
@@ -69,7 +70,7 @@ impl Engine {
             busy::wait_until(now.checked_add(call_timeout).unwrap_or(now));
             let files = open(&shared.context.store, &path, sync);
             match files.and_then(|files| build(shared, files)) {
-                // A caller that no longer waits for the store has dropped its queues, too.
+                // A caller that no longer waits for the store has also dropped its queues.
                 Ok(writer) => {
                     let _ = opened.send(Ok(()));
                     writer.run();
@@ -93,9 +94,9 @@ impl Engine {
         Wakeups::new(self.shared.wakeups.subscribe())
     }
 
-    /// Runs `operation` in the next transaction; returns once that is committed.
+    /// Runs `operation` in the next transaction. Returns once that is committed.
     ///
-    /// When the caller drops this future, the operation may still be applied.
+    /// If the caller drops this future, the operation may still be applied.
     pub(crate) async fn write<R: Send + 'static>(
         &self,
         lane: Lane,
@@ -107,7 +108,7 @@ impl Engine {
         self.send(&self.shared.writes, command, answer).await
     }
 
-    /// Claims. Tasks claimed for a caller that is gone are put back.
+    /// Claims. Tasks claimed for a caller that has gone are put back.
     pub(crate) async fn claim(
         &self,
         task_type: TaskType,
@@ -133,14 +134,13 @@ impl Engine {
         let (command, answer) = Command::new(lane, Size::ONE, time, query, None);
         let found = self.send(&self.shared.reads, command, answer).await;
         found.map_err(|error| match error {
-            // A query has nothing to apply.
+            // A query changes nothing, so it is never in doubt.
             Error::Indeterminate { store, detail } => Error::unavailable(store, detail),
             error => error,
         })
     }
 
-    /// Puts a command in line, waiting for room as long as a call may take, and waits for its
-    /// answer.
+    /// Queues a command, waiting for room for as long as a call may take, and waits for its answer.
     async fn send<R>(
         &self,
         queue: &Queue<Command>,
@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Takes no more calls; those in line are still answered.
+    /// Takes no more calls; queued ones are still answered.
     pub(crate) fn close(&self) {
         self.shared.writes.close();
         self.shared.reads.close();
@@ -172,7 +172,7 @@ impl Engine {
         self.threads.closed().await;
     }
 
-    /// Transactions committed so far.
+    /// Number of transactions committed so far.
     #[cfg(test)]
     pub(crate) fn commits(&self) -> u64 {
         self.shared.commits.load(Ordering::Relaxed)
@@ -194,7 +194,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Starts the readers, and makes the writer for this thread.
+/// Starts the readers, and creates the writer for this thread.
 fn build(shared: Shared, opened: Opened) -> Result<Writer> {
     let mut readers = Vec::new();
     for connection in opened.readers {
@@ -223,11 +223,11 @@ fn build(shared: Shared, opened: Opened) -> Result<Writer> {
     })
 }
 
-/// Lets the writer look around whenever a process signals, until its queue is closed.
+/// Lets the writer check for changes whenever a process signals, until its queue is closed.
 #[cfg(target_os = "linux")]
 fn hear(signals: &signal::Receiver, writes: &Queue<Command>) {
     while signals.wait().is_some() && writes.signal().is_ok() {
-        // Those that come meanwhile are one.
+        // Signals that arrive meanwhile count as one.
         thread::park_timeout(SIGNAL_GAP);
     }
 }
@@ -237,7 +237,7 @@ fn spawn(store: &str, name: &str, run: impl FnOnce() + Send + 'static) -> Result
     thread.map_err(|error| Error::unavailable(store, format!("cannot start its thread: {error}")))
 }
 
-/// Puts back what was claimed for a caller that is gone: it must not cost the tasks an attempt.
+/// Puts back tasks claimed for a caller that has gone: they must not lose an attempt.
 fn give_back(writes: &Queue<Command>, task_type: TaskType, claimed: Claimed, time: Duration) {
     if claimed.tasks.is_empty() {
         return;
@@ -247,6 +247,6 @@ fn give_back(writes: &Queue<Command>, task_type: TaskType, claimed: Claimed, tim
         let mut claimed = claimed.tasks.iter();
         claimed.try_for_each(|task| claim::give_back(&mut tasks, task))
     };
-    // A closed queue is that of a store that ends; its locks expire.
+    // A closed queue means that the store is ending; the locks expire.
     let _ = writes.push_now(Command::of_nobody(time, give_back));
 }

@@ -13,22 +13,22 @@ use crate::connection::busy;
 use crate::error::Outcome;
 use crate::rows::{Tx, adopt_requests, forget_overdue};
 
-/// How often the writer checks whether other processes have committed, signal or not: a sooner task
-/// that they submitted starts here at most so much too late. A check costs microseconds and reads
-/// no file.
+/// How often the writer checks for commits of other processes, whether signalled or not. An earlier
+/// task that they submitted starts here at most this much too late. A check costs microseconds and
+/// reads no file.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the writer forgets ended tasks of types in which nothing ends any more.
 const TIDY_UP: Duration = Duration::from_secs(1);
 
-/// Most ended tasks of a type forgotten at a time: some milliseconds of work.
+/// Maximum number of ended tasks of a type forgotten at a time: some milliseconds of work.
 const TIDY_TASKS: usize = 1_000;
 
-/// How many times as long as a look at the first tasks took no other one follows: with many types
-/// it must not keep the writer from its work.
+/// The pause after a look at the first tasks, as a multiple of the time that the look took: with
+/// many types it must not keep the writer from its work.
 const LOOK_PAUSE: u32 = 20;
 
-/// Longest wait of the maintenance for the write lock; the next run tries again.
+/// How long maintenance waits for the write lock; the next run tries again.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
 
 /// The first task of each type.
@@ -36,17 +36,17 @@ const HEADS: &str = "SELECT name, (SELECT at || ' ' || id FROM tasks \
      WHERE type = types.id AND state = 0 ORDER BY at, id LIMIT 1) AS head \
      FROM types WHERE namespace = ?1 AND scheduled > 0";
 
-/// Schedule of the maintenance, and what it observed last.
+/// Schedule of the maintenance, and its last observations.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     checked: Instant,
     tidied: Instant,
     data_version: Option<i64>,
-    /// Whether others have committed since all handlers were woken.
+    /// True if others have committed since all handlers were last woken.
     has_news: bool,
-    /// The first tasks as of the last signal.
+    /// The first tasks at the last signal.
     heads: HashMap<String, Option<String>>,
-    /// When they may be looked at again.
+    /// The earliest time of the next look at them.
     next_look: Instant,
 }
 
@@ -63,8 +63,8 @@ impl Maintenance {
         }
     }
 
-    /// Wakes the handlers that have to know of other processes. Whether it is time to tidy up. A
-    /// failure is logged only: the next call, or the next run, meets it again.
+    /// Wakes the handlers concerned by commits of other processes. Returns true if it is time to
+    /// tidy up. A failure is only logged: the next call or the next run will meet it again.
     pub(crate) fn run(&mut self, shared: &Shared, connection: &Connection) -> bool {
         let now = Instant::now();
         let is_signalled = shared.writes.was_signalled();
@@ -88,7 +88,7 @@ impl Maintenance {
         true
     }
 
-    /// Forgets what is to be forgotten by now.
+    /// Forgets ended tasks that are due for it, and adopts left-over requests to run again.
     pub(crate) fn tidy() -> Command {
         let tidy = |tx: &mut Tx<'_>| {
             adopt_requests(tx, TIDY_TASKS)?;
@@ -99,8 +99,8 @@ impl Maintenance {
         command
     }
 
-    /// Wakes all handlers when another process has committed: SQLite does not say what it changed.
-    /// Between two checks those whose first task is another one.
+    /// Wakes all handlers if another process has committed, as SQLite does not say what it changed.
+    /// Between two checks it only wakes those of types whose first task has changed.
     fn notice_commits(
         &mut self,
         shared: &Shared,
@@ -121,7 +121,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Costs microseconds a type.
+    /// Takes microseconds per type.
     fn notice_heads(&mut self, shared: &Shared, connection: &Connection) -> Outcome<()> {
         let mut select = connection.prepare_cached(HEADS)?;
         let namespace = shared.context.namespace.as_str();
@@ -140,7 +140,7 @@ impl Maintenance {
     }
 }
 
-/// Changes whenever another connection has committed.
+/// A number that changes whenever another connection has committed.
 fn data_version(connection: &Connection) -> Outcome<i64> {
     let mut select = connection.prepare_cached("PRAGMA data_version")?;
     Ok(select.query_row([], |row| row.get(0))?)

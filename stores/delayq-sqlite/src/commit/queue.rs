@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Which waiting line a command joins.
+/// The lane of a command in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Claims, settles, extends, cancels, operators' methods: never behind a bulk load.
+    /// Claims, settles, extends, cancels, operators' methods: never queued behind a bulk load.
     Operations,
     /// Submits.
     Submits,
 }
 
 impl Lane {
-    /// That of both lanes' things which is this one's.
+    /// The element for this lane.
     fn of<T>(self, [operations, submits]: [T; 2]) -> T {
         match self {
             Self::Operations => operations,
@@ -26,15 +26,15 @@ impl Lane {
     }
 }
 
-/// Most memory of the waiting commands of one lane, in KiB: callers wait beyond it. 64 MiB is a
+/// Maximum memory of the waiting commands of one lane, in KiB; further callers wait. 64 MiB is a
 /// second of work for the writer, and more concurrent callers than an application has.
 const LANE_KIB: u32 = 64 << 10;
 
-/// What a command takes up besides its messages, in KiB. Bounds a lane to 32,768 commands.
+/// Memory of a command besides its messages, in KiB. Limits a lane to 32,768 commands.
 const COMMAND_KIB: u32 = 2;
 
-/// Most memory of the commands taken out of one lane at a time, in KiB: a transaction with large
-/// messages must not take longer than one with many.
+/// Maximum memory of the commands taken out of one lane at a time, in KiB, so that a transaction
+/// with large messages takes no longer than one with many.
 const GROUP_KIB: u32 = 8 << 10;
 
 /// A queue of commands for one thread, in two lanes.
@@ -42,15 +42,15 @@ pub(crate) struct Queue<C> {
     state: Mutex<State<C>>,
     ready: Condvar,
     room: [Arc<Semaphore>; 2],
-    /// Most tasks taken out of one lane at a time.
+    /// Maximum number of tasks taken out of one lane at a time.
     group: usize,
 }
 
 struct State<C> {
     lanes: [VecDeque<Item<C>>; 2],
-    /// How many commands the thread waits for: it is woken once, not with each of them.
+    /// Number of commands that the thread waits for: it is woken once, not for each of them.
     wanted: usize,
-    /// Whether the thread has to look around, though nothing may be in line.
+    /// True if the thread has to check for changes, even if the queue is empty.
     is_signalled: bool,
     is_closed: bool,
 }
@@ -69,19 +69,19 @@ struct Item<C> {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Forecast: how many commands are likely to come soon, and how long they are worth waiting for.
+/// Forecast: the number of commands likely to arrive soon, and how long to wait for them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) commands: usize,
     pub(crate) linger: Duration,
 }
 
-/// How large a command is.
+/// The size of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Tasks that it touches.
+    /// Number of tasks it touches.
     pub(crate) tasks: usize,
-    /// Bytes of messages that it holds.
+    /// Size of its messages in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -89,13 +89,13 @@ impl Size {
     /// One task, without its message.
     pub(crate) const ONE: Self = Self::tasks(1);
 
-    /// So many tasks, without their messages.
+    /// `tasks` tasks, without their messages.
     pub(crate) const fn tasks(tasks: usize) -> Self {
         Self { tasks, bytes: 0 }
     }
 
-    /// Most bytes that its tasks can take up in the file: rows, index entries, pages not quite
-    /// full.
+    /// Maximum number of bytes that its tasks can take up in the file: rows, index entries, partly
+    /// filled pages.
     pub(crate) fn stored_bytes(self) -> u64 {
         2 * self.bytes as u64 + 2_048 * self.tasks as u64
     }
@@ -106,7 +106,8 @@ impl Size {
     }
 }
 
-/// Closes a queue with its thread, even by a panic, so that nobody waits for a thread that is gone.
+/// Closes a queue when its thread ends, even by a panic, so that nobody waits for a thread that is
+/// gone.
 pub(crate) struct CloseOnExit<C>(pub(crate) Arc<Queue<C>>);
 
 impl<C> Drop for CloseOnExit<C> {
@@ -136,7 +137,7 @@ impl<C> Queue<C> {
         }
     }
 
-    /// Puts a command in line, once there is room.
+    /// Queues a command once there is room.
     pub(crate) async fn push(&self, lane: Lane, size: Size, command: C) -> Result<(), QueueClosed> {
         let room = Arc::clone(lane.of(self.room.each_ref()));
         let room = room.acquire_many_owned(size.kib()).await;
@@ -149,7 +150,7 @@ impl<C> Queue<C> {
         self.put(lane, item)
     }
 
-    /// Puts a command in line even if there is no room: for the store's own clean-up.
+    /// Queues a command even if there is no room, for the store's own clean-up.
     pub(crate) fn push_now(&self, command: C) -> Result<(), QueueClosed> {
         let item = Item {
             command,
@@ -173,10 +174,9 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// The commands that wait, up to a group: none if nothing came in time, or a signal; `None`
-    /// once the queue
-    /// is closed and empty. Waits up to `patience` for the first one, and then up to
-    /// `expected.linger` for as many as are expected.
+    /// The waiting commands, up to a group. Empty if none arrived in time, or after a signal;
+    /// `None` once the queue is closed and empty. Waits up to `patience` for the first command, and
+    /// then up to `expected.linger` for the expected number.
     pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Option<Vec<C>> {
         let mut state = self.wait(self.lock(), 1, patience);
         state.wanted = expected.commands;
@@ -199,7 +199,7 @@ impl<C> Queue<C> {
         (!is_over).then_some(group)
     }
 
-    /// Waits until so many commands are in line.
+    /// Waits until this many commands are queued.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State<C>>,
@@ -213,7 +213,7 @@ impl<C> Queue<C> {
         state
     }
 
-    /// Lets the thread look around at once if it has nothing to do, else after the next commands.
+    /// Lets the thread check for changes: at once if it is idle, or else after the next commands.
     pub(crate) fn signal(&self) -> Result<(), QueueClosed> {
         let mut state = self.lock();
         if state.is_closed {
@@ -225,25 +225,25 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// Whether there was a signal since the last time.
+    /// True if there was a signal since the last call.
     pub(crate) fn was_signalled(&self) -> bool {
         std::mem::take(&mut self.lock().is_signalled)
     }
 
-    /// Takes no more commands; those in line are still run.
+    /// Takes no more commands; queued ones are still run.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.room.iter().for_each(|room| room.close());
         self.ready.notify_all();
     }
 
-    /// Closes it, and drops the commands in line: their callers get an error at once.
+    /// Closes the queue and drops the queued commands: their callers get an error at once.
     pub(crate) fn abandon(&self) {
         self.close();
         drop(std::mem::take(&mut self.lock().lanes));
     }
 
-    /// A panic cannot leave the lanes half changed.
+    /// Ignores poisoning: a panic cannot leave the lanes half changed.
     fn lock(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! Readers: threads that answer queries beside the writer, each on a snapshot of its own.
+//! Readers: threads that answer queries in parallel to the writer, each on its own snapshot.
 //!
-//! A snapshot begins when the query is taken, so after every commit that was answered before it was
-//! sent.
+//! A snapshot begins when the query is taken, so it includes every commit that was answered before
+//! the query was sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::rows::Tx;
 /// How long an idle reader sleeps; it has no maintenance to do.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// What a reader's thread owns.
+/// State owned by a reader's thread.
 pub(crate) struct Reader {
     pub(crate) connection: Connection,
     pub(crate) files: OpenFiles,

@@ -1,4 +1,4 @@
-//! Writer: the thread that owns the writing connection and commits for many callers at once.
+//! Writer: the thread that owns the writing connection and commits for many callers together.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,34 +24,34 @@ use crate::operations::audit::{RECOUNT, REINDEX};
 use crate::rows::Tx;
 use crate::schema;
 
-/// Most tasks of one lane in one transaction: about 10 ms of work, which is how long a claim may
-/// have to wait for submits.
+/// Maximum number of tasks of one lane in one transaction: about 10 ms of work, which is how long a
+/// claim may have to wait for submits.
 pub(crate) const GROUP_TASKS: usize = 1_024;
 
-/// As many callers as shared the last transaction are waited for before the next, for a part of the
-/// time that it took: a sync saved is worth more. A caller alone never waits.
+/// Before the next transaction the writer waits for as many callers as shared the last one, for
+/// this part of the time that it took: saving a sync is worth more. A single caller never waits.
 const LINGER_PART: u32 = 4;
 
-/// Longest such wait: on a slow disk, too, callers that come again do so within less.
+/// Longest such wait: even on a slow disk, returning callers need less.
 const MAX_LINGER: Duration = Duration::from_micros(500);
 
-/// Longest wait for the readers of a log that has to start over.
+/// Longest wait for the readers of a log that has to restart.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 
-/// Free room within the file beyond what new tasks can take up, when there is no reserve.
+/// Free space required in the file beyond the size of new tasks, if there is no reserve.
 const FREE_MARGIN: u64 = 256 << 10;
 
 type Group = Vec<Command>;
 
-/// What the writer's thread owns.
+/// State owned by the writer's thread.
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) files: OpenFiles,
     pub(crate) reserve: Reserve,
-    /// What the files took up when they were checked last.
+    /// The size of the files at the last check.
     pub(crate) bytes: Cell<u64>,
     pub(crate) shared: Shared,
-    /// Whether it has tried to mend the indexes.
+    /// True if it has tried to mend the indexes.
     pub(crate) has_mended: Cell<bool>,
     /// The threads of the readers.
     pub(crate) readers: Vec<JoinHandle<()>>,
@@ -68,7 +68,7 @@ impl Writer {
                 expected = self.serve(group);
             }
             if maintenance.run(&self.shared, &self.connection) {
-                // So that a store which takes no new tasks has its reserve, too.
+                // So that a store which gets no new tasks has its reserve, too.
                 let _ = self.reserve.is_ready(self.bytes.get());
                 self.serve(vec![Maintenance::tidy()]);
             }
@@ -76,11 +76,11 @@ impl Writer {
         self.close();
     }
 
-    /// Moves the log into the file and cuts it off, unless others still use it. The last connection
-    /// removes it, so the readers' have to be closed before.
+    /// Moves the log into the file and truncates it, unless others still use it. The last
+    /// connection removes the log, so the readers' connections have to be closed first.
     fn close(&mut self) {
         for reader in self.readers.drain(..) {
-            // A panic of it is in the log already.
+            // A panic of the thread is already in the log.
             let _ = reader.join();
         }
         busy::wait_until(Instant::now());
@@ -88,14 +88,15 @@ impl Writer {
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         {
-            tracing::debug!(store = self.shared.context.store, %error, "the log stays");
+            tracing::debug!(store = self.shared.context.store, %error, "cannot remove the write-ahead log; it stays beside the file");
         }
-        // Its own thread that hears signals finds the queue closed.
+        // The store's own signal thread wakes up and finds the queue closed.
         signal::send(self.files.path());
         tracing::debug!(store = self.shared.context.store, "closed");
     }
 
-    /// Runs a group of commands, and answers each of them. Their callers are likely to come again.
+    /// Runs a group of commands and answers them. Returns a forecast, as their callers are likely
+    /// to return.
     pub(crate) fn serve(&self, mut group: Group) -> Expected {
         let (commands, start) = (group.len(), Instant::now());
         group.retain(Command::accept);
@@ -113,7 +114,7 @@ impl Writer {
     /// nothing. Returns the group if something has to be written.
     fn serve_by_peeking(&self, mut group: Group) -> Group {
         busy::wait_until(earliest(&group));
-        // A claim that fails is answered by itself, in a transaction of its own.
+        // A claim that fails gets its own answer, in a transaction of its own.
         if self.peek(&mut group).is_err() {
             return group;
         }
@@ -131,7 +132,8 @@ impl Writer {
             .try_for_each(|command| command.run(&mut tx))
     }
 
-    /// Answers submits while there is no room for them; returns the rest of the group.
+    /// Answers the submits of a group while there is no room for them. Returns the rest of the
+    /// group.
     fn refuse_submits(&self, mut group: Group) -> Group {
         let submits = group.iter().filter(|command| command.is_submit());
         let wanted: u64 = submits.map(|submit| submit.size.stored_bytes()).sum();
@@ -145,8 +147,8 @@ impl Writer {
         group
     }
 
-    /// Whether so many bytes of new tasks may be taken: the reserve is there, or the file has free
-    /// room within, so that it need not grow, which a checkpoint could not make it do.
+    /// True if `wanted` bytes of new tasks may be accepted: the reserve exists, or the file has
+    /// enough free space that it need not grow, which a checkpoint could not make it do either.
     fn has_room(&self, wanted: u64) -> bool {
         let has_free = |free| free >= FREE_MARGIN + wanted;
         self.reserve.is_ready(self.bytes.get()) || self.free_bytes().is_ok_and(has_free)
@@ -172,8 +174,8 @@ impl Writer {
         )
     }
 
-    /// Runs a group in one transaction. When a command spoils it, each one is run again by itself.
-    /// `attempts` of it have failed before.
+    /// Runs a group in one transaction. If a command spoils it, each one is run again by itself.
+    /// `attempts` runs of it have failed before.
     fn serve_by_writing(&self, group: Group, attempts: u32) {
         let Some(mut group) = self.begin(group) else {
             return;
@@ -194,7 +196,7 @@ impl Writer {
         self.serve_again(group, &fault, attempts);
     }
 
-    /// Runs each command of a group that failed by itself. A single one fails, unless the cause
+    /// Runs each command of a failed group by itself. A single command fails, unless the cause
     /// could be mended meanwhile.
     fn serve_again(&self, group: Group, fault: &Fault, attempts: u32) {
         if group.len() > 1 {
@@ -215,28 +217,29 @@ impl Writer {
         answer(group, &Err(fault.error(&self.shared.context.store)));
     }
 
-    /// Makes room on a full disk, after so many attempts; whether another one is worth it. First
-    /// the log starts over, whose room is then used again; then the reserve is given up as well.
+    /// Makes room on a full disk after `attempts` attempts. Returns true if another attempt makes
+    /// sense. First the log restarts, so that its space is used again; then the reserve is deleted,
+    /// too.
     fn make_room(&self, attempts: u32) -> bool {
         match attempts {
             0 => {}
             1 if self.reserve.release() => {}
             _ => return false,
         }
-        // A reader of another process can keep the log; it is not waited for long.
+        // A reader in another process can hold the log, but is not waited for long.
         busy::wait_until(Instant::now() + RESTART_WAIT);
         let restarted = self
             .connection
             .execute_batch("PRAGMA wal_checkpoint(RESTART)");
         if let Err(error) = restarted {
-            tracing::debug!(store = self.shared.context.store, %error, "the log cannot start over");
+            tracing::debug!(store = self.shared.context.store, %error, "cannot restart the write-ahead log");
         }
         true
     }
 
-    /// Makes the indexes from the rows again, so that one that leads to nothing blocks no claim;
-    /// whether it could. Takes a second per million tasks; tried once, as worse damage would not
-    /// let it succeed.
+    /// Rebuilds the indexes from the rows, so that a damaged entry blocks no claim. Returns true if
+    /// that succeeded. Takes a second per million tasks. Tried only once: with worse damage it
+    /// cannot succeed.
     fn mend_indexes(&self) -> bool {
         if self.has_mended.replace(true) {
             return false;
@@ -246,13 +249,14 @@ impl Writer {
         self.roll_back();
         let store = &self.shared.context.store;
         match &mended {
-            Ok(()) => tracing::error!(store, "an index was damaged: made again from the tasks"),
+            Ok(()) => tracing::error!(store, "an index was damaged; rebuilt it from the tasks"),
             Err(error) => tracing::error!(store, %error, "the file is damaged"),
         }
         mended.is_ok()
     }
 
-    /// Takes the write lock. Commands that have waited for it too long are answered so.
+    /// Takes the write lock. Commands that have waited for it too long are answered with that
+    /// error.
     fn begin(&self, mut group: Group) -> Option<Group> {
         while !group.is_empty() {
             busy::wait_until(earliest(&group));
@@ -296,7 +300,7 @@ impl Writer {
     }
 
     fn roll_back(&self) {
-        // After some failures SQLite has rolled back by itself.
+        // After some failures SQLite has already rolled back by itself.
         if self.connection.is_autocommit() {
             return;
         }
@@ -306,7 +310,7 @@ impl Writer {
     }
 }
 
-/// When the first of them has waited too long.
+/// The earliest deadline of the group.
 fn earliest(group: &Group) -> Instant {
     let deadlines = group.iter().map(|command| command.deadline);
     deadlines.min().unwrap_or_else(Instant::now)

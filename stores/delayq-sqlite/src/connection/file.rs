@@ -1,7 +1,7 @@
-//! Files on disk, from outside: whether they are still the ones that were opened.
+//! Checks that the files on disk are still the ones that were opened.
 //!
-//! They are examined by name only. Opening and closing a file that `SQLite` has open would drop the
-//! locks that this process holds on it.
+//! The files are examined only by name: opening and closing a file that `SQLite` has open would
+//! drop the locks that this process holds on it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::error::{Error, Result};
 
-/// The files that were opened. A commit into a file that has no name any more would be lost.
+/// The opened files. A commit into a file that has no name any more would be lost.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenFiles {
     store: String,
@@ -19,14 +19,14 @@ pub(crate) struct OpenFiles {
 #[cfg(unix)]
 type Identity = (u64, u64);
 
-/// Elsewhere the system keeps open files from being deleted or replaced.
+/// On other systems open files cannot be deleted or replaced.
 #[cfg(not(unix))]
 type Identity = ();
 
 impl OpenFiles {
-    /// Notes which files stand at `path` now that they are open.
+    /// Records the files at `path` now that they are open.
     pub(crate) fn note(store: &str, path: &Path) -> Result<Self> {
-        // The log stands beside the file itself, not beside a link to it.
+        // The log is beside the file itself, not beside a link to it.
         let real = path
             .canonicalize()
             .map_err(|error| gone(store, path, &error))?;
@@ -50,7 +50,7 @@ impl OpenFiles {
         self.files.first().map_or(Path::new(""), |(path, _)| path)
     }
 
-    /// Checks that the same files still stand there. Returns how many bytes they have.
+    /// Checks that the same files are still there. Returns their size in bytes.
     pub(crate) fn check(&self) -> Result<u64> {
         let mut bytes = 0;
         for (path, opened) in &self.files {
@@ -73,21 +73,21 @@ fn identity(file: &fs::Metadata) -> Identity {
 #[cfg(not(unix))]
 fn identity(_: &fs::Metadata) -> Identity {}
 
-/// Makes a new file readable and writable for its owner alone: it holds messages.
+/// Makes a new file readable and writable only for its owner, as it holds messages.
 #[cfg(unix)]
 pub(super) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
     options.mode(0o600)
 }
 
-/// Elsewhere the folder decides.
+/// On other systems the folder's permissions decide.
 #[cfg(not(unix))]
 pub(super) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options
 }
 
-/// Makes an empty database file for its owner alone, unless there is a file; SQLite gives the log
-/// and its index the same mode. A failure is SQLite's to report.
+/// Creates an empty database file, accessible only for its owner, unless there is a file; SQLite
+/// gives the log and its index the same mode. SQLite reports a failure.
 pub(super) fn make_private(path: &Path) {
     let _ = private(fs::OpenOptions::new().write(true).create_new(true)).open(path);
 }
@@ -109,9 +109,8 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes sure that a database can stand at `path`: its folder is made, and a directory, or the log
-/// of a file that is missing, is refused. Returns the path in a form that is no URI and no special
-/// name.
+/// Prepares `path` for a database: creates its folder, and refuses a directory, or a log without
+/// its file. Returns the path in a form that is neither a URI nor a special name.
 pub(crate) fn make_way(store: &str, path: &Path) -> Result<PathBuf> {
     let refused = |setting: String, fix: &str| Error::misconfigured(store, setting, fix.to_owned());
     if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
@@ -174,14 +173,14 @@ fn is_denial(error: &std::io::Error) -> bool {
     denied.contains(&error.kind())
 }
 
-/// Whether it is the folder that keeps a file from being opened: its log has to be made there.
+/// The error if the folder keeps a file from being opened, as its log has to be created there.
 ///
-/// It tries with a file of another name, so that no lock on the database is touched.
+/// Tested with a file of another name, so that no lock on the database is affected.
 pub(crate) fn refuse_unwritable_folder(store: &str, path: &Path) -> Option<Error> {
     let trial = beside(path, "-trial");
     match fs::File::create_new(&trial) {
         Ok(_) => {
-            // A trial that stays is empty and hurts nobody.
+            // A trial file that cannot be removed is empty and harmless.
             let _ = fs::remove_file(&trial);
             None
         }
@@ -193,7 +192,8 @@ pub(crate) fn refuse_unwritable_folder(store: &str, path: &Path) -> Option<Error
     }
 }
 
-/// Syncs the names of new folders: a power loss must not take away the folder of a synced file.
+/// Syncs the directory entries of new folders: a power loss must not remove the folder of a synced
+/// file.
 fn sync_folders(folder: &Path) {
     for folder in folder.ancestors().skip(1) {
         // Not every system can sync a folder; those that cannot do not need it.
@@ -201,7 +201,7 @@ fn sync_folders(folder: &Path) {
     }
 }
 
-/// A log without its file holds tasks that opening would throw away.
+/// Refuses a log without its file: it holds tasks that opening would discard.
 fn refuse_orphaned_log(store: &str, path: &Path) -> Result<()> {
     let is_empty = |path: &Path| fs::metadata(path).map_or(true, |file| file.len() == 0);
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -14,18 +14,18 @@ use crate::connection::sync::SqliteSync;
 use crate::error::{Fault, Outcome};
 use crate::schema;
 
-/// Threads that answer queries: one slow count must not keep a query for one id waiting.
+/// Number of threads that answer queries: one slow count must not keep a query for one id waiting.
 pub(crate) const READERS: usize = 2;
 
-/// Statements kept prepared: all that the operations use, with room to spare.
+/// Number of statements kept prepared: all that the operations use, with room to spare.
 const STATEMENTS: usize = 64;
 
 /// Settings of every connection.
 ///
-/// - `cache_size`: 16 MiB of pages: indexes of some 100,000 tasks.
-/// - `mmap_size` 0: through a mapping a damaged or truncated file would kill the process (SIGBUS)
-///   instead of giving an error.
-/// - `cell_size_check`: damage is found where it is, not where it leads to.
+/// - `cache_size`: 16 MiB of pages, enough for the indexes of some 100,000 tasks.
+/// - `mmap_size` 0: with a mapping, a damaged or truncated file would kill the process (SIGBUS)
+///   instead of causing an error.
+/// - `cell_size_check`: damage is detected at its origin, not at its consequences.
 /// - `fullfsync`: on Apple systems a plain fsync does not reach the disk.
 /// - `trusted_schema` off: a prepared file cannot make the reader run functions.
 const EVERY: &str = "PRAGMA cache_size = -16384; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
@@ -34,8 +34,8 @@ const EVERY: &str = "PRAGMA cache_size = -16384; PRAGMA mmap_size = 0; PRAGMA te
 
 /// Settings of the writing connection.
 ///
-/// - `wal_autocheckpoint`: the log goes back into the file every 16 MiB (4,096 pages): often enough
-///   to keep it small, seldom enough that hot pages are written once for many commits.
+/// - `wal_autocheckpoint`: the log is moved into the file every 16 MiB (4,096 pages): often enough
+///   to keep it small, and rarely enough that hot pages are written once for many commits.
 /// - `journal_size_limit`: a log that grew while a long reader held it up is cut to 64 MiB again.
 const WRITER: &str = "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;";
 
@@ -48,13 +48,13 @@ pub(crate) struct Opened {
     pub(crate) reserve: Reserve,
 }
 
-/// Opens the file at `path`, and makes it if there is none.
+/// Opens the file at `path`, and creates it if there is none.
 pub(crate) fn open(store: &str, path: &Path, sync: SqliteSync) -> Result<Opened> {
     let path = make_way(store, path)?;
     make_private(&path);
     let reserve = Reserve::new(store, &path);
     let writer = match open_writer_in_turn(store, &path, sync) {
-        // The log of a process that was killed needs room to be opened.
+        // Opening the log of a process that was killed needs space.
         Err(fault) if fault.is_full() && reserve.release() => {
             open_writer_in_turn(store, &path, sync)
         }
@@ -74,8 +74,8 @@ pub(crate) fn open(store: &str, path: &Path, sync: SqliteSync) -> Result<Opened>
     })
 }
 
-/// Opens the writer, again while the file is busy: when two processes make one file, SQLite does
-/// not let the one wait for the other, lest both do.
+/// Opens the writer, with more tries while the file is busy: when two processes create one file,
+/// SQLite lets neither wait for the other, to avoid a deadlock.
 fn open_writer_in_turn(store: &str, path: &Path, sync: SqliteSync) -> Outcome<Connection> {
     loop {
         match open_writer(store, path, sync) {
@@ -115,7 +115,7 @@ fn connect(path: &Path, more: OpenFlags) -> Outcome<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let mut connection = Connection::open_with_flags(path, flags)?;
     busy::install(&mut connection)?;
-    // Without this, binding a limit or a time prepares a statement anew each time, for a better
+    // Otherwise each binding of a limit or a time would prepare the statement again, for a better
     // plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -137,7 +137,7 @@ fn use_wal(connection: &Connection, store: &str) -> Outcome<()> {
     .into())
 }
 
-/// Why opening failed. What people have to change first is not called transient.
+/// The reason why opening failed. An error that people have to fix first is not called transient.
 fn refusal(store: &str, path: &Path, fault: &Fault) -> Error {
     let said = match fault {
         Fault::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {

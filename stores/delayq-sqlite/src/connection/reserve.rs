@@ -1,9 +1,9 @@
-//! Reserve: room on the disk that a full store drains with.
+//! Reserve: disk space for draining a full store.
 //!
 //! Claims, settlements and removals append to the log, so on a full disk they would fail like a
-//! submit. A file beside the database holds room for them. When one of them finds the disk full,
-//! the file is deleted, which makes the room free. New tasks are refused until the file can be made
-//! again.
+//! submit. A file beside the database reserves space for them. When one of them finds the disk
+//! full, the file is deleted, which frees that space. New tasks are refused until the file can be
+//! created again.
 
 use std::cell::Cell;
 use std::fs;
@@ -16,16 +16,16 @@ use super::file::{beside, private};
 /// The smallest reserve: a few hundred transactions.
 const LEAST: u64 = 2 << 20;
 
-/// The largest reserve: what a checkpoint of a whole log can add to the file (16 MiB), and some
-/// room for the log.
+/// The largest reserve: the growth of the file by a checkpoint of a whole log (16 MiB), and some
+/// space for the log.
 const MOST: u64 = 20 << 20;
 
-/// Room that has to be left when the reserve is made, so that a store at the edge does not make it
-/// and delete it in turn.
+/// Space that has to be left after the reserve is created, so that a store at the limit does not
+/// create and delete it in turn.
 const MARGIN: u64 = 1 << 20;
 
-/// Pause after an attempt to make it that failed: an attempt takes the last room of the disk for a
-/// moment, from other programs, too.
+/// Pause after a failed attempt to create it: an attempt takes the last space of the disk for a
+/// moment, also from other programs.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Bytes written at a time.
@@ -40,21 +40,21 @@ pub(crate) struct Reserve {
     failed: Cell<Option<Instant>>,
 }
 
-/// How large the reserve of a database is that takes up `bytes`, its log included: a checkpoint can
-/// add no more than that to the file.
+/// The size of the reserve for a database that takes up `bytes`, including its log: a checkpoint
+/// cannot add more than that to the file.
 fn wanted(bytes: u64) -> u64 {
     bytes.next_power_of_two().clamp(LEAST, MOST)
 }
 
-/// What has to be free on the disk for a reserve to be made.
+/// The free space required on the disk to create a reserve.
 pub(crate) fn needed(bytes: u64) -> u64 {
     wanted(bytes) + MARGIN
 }
 
 impl Reserve {
-    /// The reserve of the database at `path`, whether it is there or not.
+    /// The reserve of the database at `path`, whether it exists or not.
     pub(crate) fn new(store: &str, path: &Path) -> Self {
-        // It stands beside the file itself, as the log does, and not beside a link to it.
+        // It is beside the file itself, like the log, and not beside a link to it.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Self {
             store: store.to_owned(),
@@ -63,7 +63,7 @@ impl Reserve {
         }
     }
 
-    /// Whether it is as large as [`wanted`]. Makes it, or lets it grow, if there is room.
+    /// True if it is as large as [`wanted`]. Creates or extends it if there is room.
     pub(crate) fn is_ready(&self, bytes: u64) -> bool {
         let wanted = wanted(bytes);
         let found = fs::metadata(&self.path).map_or(0, |file| file.len());
@@ -85,8 +85,8 @@ impl Reserve {
         made.is_ok()
     }
 
-    /// Writes it up to `wanted` and a margin, then gives the margin back. What is written is
-    /// random: a file system that compresses or leaves out zeros would not keep room for them.
+    /// Extends the file to `wanted` and a margin, then gives the margin back. The content is
+    /// random: a file system that compresses or skips zeros would reserve no space for them.
     fn extend(&self, wanted: u64) -> io::Result<()> {
         let mut options = fs::OpenOptions::new();
         let mut file = private(options.append(true).create(true)).open(&self.path)?;
@@ -101,7 +101,7 @@ impl Reserve {
         file.set_len(wanted)
     }
 
-    /// Cuts it to what it was before an attempt that failed.
+    /// Truncates it to its size before a failed attempt.
     fn cut(&self, found: u64) {
         let result = if found == 0 {
             fs::remove_file(&self.path)
@@ -110,11 +110,11 @@ impl Reserve {
             file.and_then(|file| file.set_len(found))
         };
         if let Err(error) = result {
-            tracing::debug!(store = self.store, %error, "the reserve stays as it is");
+            tracing::debug!(store = self.store, %error, "cannot truncate the reserve");
         }
     }
 
-    /// Deletes it, so that its room can be used; whether it was there.
+    /// Deletes it to free its space. Returns true if it existed.
     pub(crate) fn release(&self) -> bool {
         self.failed.set(Some(Instant::now()));
         let is_released = fs::remove_file(&self.path).is_ok();
@@ -122,7 +122,7 @@ impl Reserve {
             let store = &self.store;
             tracing::error!(
                 store,
-                "the disk is full: new tasks are refused, the rest goes on"
+                "the disk is full: new tasks are refused, everything else goes on"
             );
         }
         is_released

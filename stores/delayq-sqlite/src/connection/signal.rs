@@ -1,8 +1,8 @@
-//! Signal between the processes that have one file open: something is due there sooner than before.
+//! Signal between the processes that have one file open: a task is due earlier than before.
 //!
-//! It is the file's time of change, as a commit itself cannot be heard: the log is written before
-//! the commit counts. The file is not opened for it: closing it would drop the locks that `SQLite`
-//! holds on it.
+//! The signal is a change of the file's modification time, because a commit itself cannot be
+//! observed: the log is written before the commit counts. The file is not opened for this: closing
+//! it would drop the locks that `SQLite` holds on it.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Receiver, send};
@@ -18,17 +18,17 @@ mod linux {
     use rustix::io::Errno;
     use rustix::time::Timespec;
 
-    /// Room for some events without a name.
+    /// Buffer for some events without a name.
     const EVENTS: usize = 512;
 
-    /// Sends the signal to everybody who has the file at `path` open, this process included. A
-    /// failure costs nothing but time: everybody looks for commits now and then.
+    /// Sends the signal to all processes that have the file at `path` open, including this one. A
+    /// failure only costs time: every process checks for commits from time to time.
     pub(crate) fn send(path: &Path) {
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: UTIME_NOW,
         };
-        // Only who owns the file may set one of the two alone.
+        // Only the owner of the file may set one of the two times alone.
         let times = Timestamps {
             last_access: now,
             last_modification: now,
@@ -38,13 +38,13 @@ mod linux {
         }
     }
 
-    /// Hears the signals of a file.
+    /// Receives the signals of a file.
     pub(crate) struct Receiver {
         events: OwnedFd,
     }
 
     impl Receiver {
-        /// Listens from now on, where the system has inotify to spare.
+        /// Listens from now on, if the system has inotify instances left.
         pub(crate) fn new(path: &Path) -> Option<Self> {
             let watch = || {
                 let events = inotify::init(CreateFlags::CLOEXEC)?;
@@ -55,7 +55,7 @@ mod linux {
             let heard = watch();
             if let Err(error) = &heard {
                 let path = path.display();
-                tracing::debug!(%path, %error, "other processes are heard of only now and then");
+                tracing::debug!(%path, %error, "cannot receive signals of other processes; their tasks may start up to 100 ms late");
             }
             heard.ok()
         }
@@ -78,6 +78,6 @@ mod linux {
     }
 }
 
-/// Elsewhere everybody looks for commits now and then.
+/// On other systems every process checks for commits from time to time.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn send(_: &std::path::Path) {}

@@ -1,4 +1,4 @@
-//! Syncing of the file, and what an acknowledgement survives by it.
+//! Syncing of the file, and the resulting durability of an acknowledgement.
 
 use delayq_core::error::{Error, Result};
 use delayq_core::store::Durability;
@@ -11,8 +11,8 @@ pub enum SqliteSync {
     /// Concurrent calls share one sync.
     #[default]
     Full,
-    /// Only now and then: a crash of the process loses nothing, a power loss may lose the last
-    /// seconds ([`Durability::Process`]). The file stays sound. For disks that sync slowly.
+    /// Only from time to time: a crash of the process loses nothing, a power loss may lose the last
+    /// seconds ([`Durability::Process`]). The file stays intact. For disks that sync slowly.
     Normal,
 }
 
@@ -26,7 +26,7 @@ impl SqliteSync {
         }
     }
 
-    /// Refuses a class that this way of syncing cannot keep.
+    /// Refuses a class that this kind of syncing cannot provide.
     pub(crate) fn check(self, asked: Durability, store: &str) -> Result<()> {
         let kept = self.durability();
         if asked <= kept {

@@ -1,5 +1,5 @@
-//! Audit: proof that a type is sound. Every row against its checksum, its lock and both indexes,
-//! the indexes against the rows, the counters against a count.
+//! Audit: checks that a type is sound. Compares every row with its checksum, its lock and both
+//! indexes, the indexes with the rows, and the counters with a count.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,10 @@ use crate::rows::{
     FollowUp, Status, TaskRecord, TypeTasks, code, end_task, is_time, select_records, signed,
 };
 
-/// Most rows read in one step: some milliseconds of work.
+/// Maximum number of rows read in one step: some milliseconds of work.
 const STEP_ROWS: usize = 256;
 
-/// Most problems in one report; further ones are mended without being listed.
+/// Maximum number of problems in one report; further ones are mended without being listed.
 const MAX_PROBLEMS: usize = 1_000;
 
 const SELECT_RECORDS: &str =
@@ -37,7 +37,7 @@ const SELECT_ORPHANS: &str = "SELECT seq FROM bodies \
      WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.seq = bodies.seq) LIMIT ?1";
 const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
 
-/// Makes the indexes from the rows again.
+/// Rebuilds the indexes from the rows.
 pub(crate) const REINDEX: &str = "REINDEX tasks";
 
 /// Counts every type again.
@@ -47,31 +47,31 @@ pub(crate) const RECOUNT: &str = "UPDATE types SET \
      dead = (SELECT count(*) FROM tasks WHERE type = types.id AND state = 2), \
      ended = (SELECT count(*) FROM tasks WHERE type = types.id AND state BETWEEN 3 AND 5)";
 
-/// Progress of an audit: first over everything without a change, then, if it may, once more to
-/// mend.
+/// Progress of an audit: first a pass over everything without changes, then, if allowed, a second
+/// one to mend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audit {
     stage: Stage,
-    /// Whether it mends what it finds.
+    /// True if it mends the damage it finds.
     pub(crate) repairs: bool,
     pub(crate) is_over: bool,
     pub(crate) report: AuditReport,
-    /// Whether an index does not agree with the rows.
+    /// True if an index does not agree with the rows.
     has_bad_index: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 enum Stage {
-    /// The row of the type, and, if they are bad, the indexes, to be made again.
+    /// Check the row of the type and, if they are damaged, rebuild the indexes.
     #[default]
     Type,
-    /// Rows after this id.
+    /// Check the rows after this id.
     Rows { after: String },
-    /// Entries of the index of places after this one.
+    /// Check the entries of the index of places after this one.
     Places { after: Place },
-    /// What is counted.
+    /// Check the counters.
     Counts,
-    /// Requests to run again with ids after this one.
+    /// Check the requests to run again with ids after this one.
     FollowUps { after: String },
 }
 
@@ -91,8 +91,8 @@ impl Audit {
         }
     }
 
-    /// The second pass of an audit that has found something. It makes bad indexes again before it
-    /// reads the rows, so it finds the rest only.
+    /// The second pass of an audit that has found something. It rebuilds bad indexes before it
+    /// reads the rows, so it only finds the rest.
     pub(crate) fn to_repair(&self) -> Self {
         Self {
             repairs: true,
@@ -101,7 +101,7 @@ impl Audit {
         }
     }
 
-    /// The report of the first pass, after `repair`, the second one.
+    /// The report of the first pass, after the second one, `repair`.
     pub(crate) fn repaired_by(self, repair: Self) -> AuditReport {
         let mut report = self.report;
         for problem in &mut report.problems {
@@ -141,8 +141,8 @@ pub(crate) fn audit(tasks: &mut TypeTasks<'_>, mut audit: Audit) -> Outcome<Audi
     Ok(audit)
 }
 
-/// The row of the type. To mend a fence it reads every task of the type, which takes a second per
-/// million.
+/// Checks the row of the type. To mend a fence it reads every task of the type, which takes a
+/// second per million.
 fn audit_type(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
     let Some(problem) = tasks.row.problem() else {
         return Ok(());
@@ -206,7 +206,7 @@ fn audit_row(tasks: &mut TypeTasks<'_>, record: &TaskRecord, audit: &mut Audit) 
     Ok(())
 }
 
-/// What is wrong with the lock or the time of a task whose record is sound.
+/// The problem with the lock or the time of a task whose record is sound.
 fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<String> {
     if !is_time(at) {
         return Some(format!("its time {at} is no time"));
@@ -232,8 +232,8 @@ fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<Str
     (fence > tasks.row.fence).then(|| format!("its fence {fence} is above the largest one given"))
 }
 
-/// Gives a task a lock and a time that it can have: without a usable lock it is scheduled. Nothing
-/// starts earlier than now for a time that was lost, and no fence is given twice.
+/// Gives a task a valid lock and time: without a usable lock it is scheduled. If a time was lost,
+/// nothing starts before the present time. No fence is issued twice.
 fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outcome<()> {
     let row = &record.row;
     let sound = |fence: u64| if fence <= MAX_FENCE { fence } else { 0 };
@@ -317,7 +317,7 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
         if audit.repairs {
             tasks.row.add(first, counted.saturating_sub(noted));
         }
-        // A bad index miscounts, and is in the report already.
+        // A bad index causes wrong counts, and is in the report already.
         if !audit.has_bad_index {
             let what = format!("{noted} {first} tasks are noted, {counted} are there");
             audit.add("", what);
@@ -326,7 +326,8 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
     Ok(())
 }
 
-/// Requests to run again whose tasks neither wait nor run: an earlier release has ended them.
+/// Requests to run again whose tasks are neither scheduled nor running: an earlier release has
+/// ended them.
 fn audit_follow_ups(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outcome<()> {
     let left = FollowUp::left(tasks, after, STEP_ROWS)?;
     match left.last() {
@@ -348,7 +349,7 @@ fn audit_follow_ups(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -
     Ok(())
 }
 
-/// Large messages without a task, of whatever type they were.
+/// Large messages without a task, of any type.
 fn audit_bodies(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
     let step = [signed(STEP_ROWS)];
     let orphans: Vec<i64> = tasks.query(SELECT_ORPHANS, step, |row| row.get(0))?;

@@ -70,7 +70,7 @@ pub(crate) fn update(
     Ok(outcome)
 }
 
-/// Claims hand out nothing until `until`; a time that is not in the future ends a pause.
+/// Pauses claims until `until`; a time that is not in the future ends a pause.
 pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
     let before = tasks.row.pause_at(tasks.now);
     tasks.row.paused_until = until;
@@ -85,8 +85,8 @@ pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
     tasks.row.touch();
 }
 
-/// Takes the type off the list, with its settings, pause and figures, if it has no tasks. A refusal
-/// is no failure of the transaction.
+/// Removes the type from the list, with its settings, pause and figures, if it has no tasks. A
+/// refusal is not a failure of the transaction.
 pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
     let unused = check_unused(tasks, task_type)?;
     if unused.is_ok() {
@@ -96,8 +96,8 @@ pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outc
     Ok(unused)
 }
 
-/// Refuses a type with tasks. A request to run again that a process of an earlier release has left
-/// behind is one of them.
+/// Refuses a type with tasks. A request to run again left behind by a process of an earlier release
+/// counts as a task.
 pub(crate) fn check_unused(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
     FollowUp::adopt_left(tasks, 1)?;
     let count = |state| tasks.row.count(state);
@@ -114,7 +114,7 @@ pub(crate) fn check_unused(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> O
     }))
 }
 
-/// Shows the type in the list of types.
+/// Adds the type to the list of types.
 pub(crate) fn list_type(tasks: &mut TypeTasks<'_>) {
     if !tasks.row.listed {
         tasks.row.listed = true;

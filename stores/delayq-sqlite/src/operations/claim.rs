@@ -1,4 +1,4 @@
-//! Claim: all the work that is due, and when to call again.
+//! Claim: does all the work that is due, and says when to call again.
 
 use delayq_core::error::Error;
 use delayq_core::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, Record};
@@ -17,8 +17,8 @@ const SELECT_REACHED: &str = select_records!(
     "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4"
 );
 
-/// Claims what is due. A claim that changes nothing is content with a snapshot: the type is paused
-/// or unknown, or nothing is due.
+/// Claims due tasks. A snapshot is enough for a claim that changes nothing: the type is paused or
+/// unknown, or nothing is due.
 pub(crate) fn claim(
     tx: &mut Tx<'_>,
     task_type: &TaskType,
@@ -74,7 +74,7 @@ fn outlook(tasks: &TypeTasks<'_>, quota: &Quota, now: Timestamp) -> Outcome<Outl
     })
 }
 
-/// Whether a claim would change nothing.
+/// True if a claim would change nothing.
 fn is_idle(
     tasks: &TypeTasks<'_>,
     request: &ClaimRequest,
@@ -90,7 +90,7 @@ fn is_idle(
     !has_to_note && !(may_start && (is_due || is_expired))
 }
 
-/// Up to `limit` tasks in `state` whose time is not after `now`, in order.
+/// Up to `limit` tasks in `state` with a time up to `now`, in order.
 fn reached(
     tasks: &TypeTasks<'_>,
     state: TaskState,
@@ -149,7 +149,7 @@ fn no_fence(tasks: &TypeTasks<'_>) -> Error {
     )
 }
 
-/// Parks a task whose id or state is damaged.
+/// Moves a task with a damaged id or state to dead.
 fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, claimed: &mut Claimed) -> Outcome<()> {
     let error = record.fatal_damage().unwrap_or_default();
     let id = tasks.bury(record, &error)?;
@@ -158,7 +158,8 @@ fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, claimed: &mut Claimed) -
     Ok(())
 }
 
-/// Puts a task back whose claim was not answered: as if it had not been claimed, but for its fence.
+/// Puts a task back if its claim was not answered, as if it had not been claimed, except for its
+/// fence.
 pub(crate) fn give_back(tasks: &mut TypeTasks<'_>, claimed: &ClaimedTask) -> Outcome<()> {
     let row = tasks.row(&claimed.lock.id)?;
     let Some((row, task)) = row.as_ref().and_then(|row| Some((row, *row.live()?))) else {

@@ -1,4 +1,4 @@
-//! Dead letters and purges: many tasks, a bounded number in each step.
+//! Dead tasks and purges: many tasks, a limited number in each step.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use delayq_core::time::Timestamp;
 use crate::error::Outcome;
 use crate::rows::{FollowUp, TaskRecord, TypeTasks, code, select_records, signed};
 
-/// Most tasks read in one step: some milliseconds of work, so that claims need not wait longer.
+/// Maximum number of tasks read in one step: some milliseconds of work, so that claims need not
+/// wait longer.
 pub(crate) const STEP_TASKS: usize = 500;
 
 const SELECT_ID: &str = select_records!("WHERE type = ?1 AND id = ?2");
@@ -24,25 +25,25 @@ const PURGE_BODIES: &str = "DELETE FROM bodies WHERE seq IN (SELECT seq FROM tas
 const PURGE: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks \
      INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3) RETURNING at, id";
 
-/// What is done to dead tasks.
+/// The operation on dead tasks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeadOperation {
-    /// Scheduled again, each this long after the one before.
+    /// Schedule them again, each this long after the one before.
     Requeue(Duration),
-    /// Removed.
+    /// Remove them.
     Discard,
 }
 
 /// Progress of a scan over dead tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
-    /// The time of the first step: what dies later is left alone.
+    /// The time of the first step; tasks that die later are left alone.
     started: Option<Timestamp>,
     /// The last task read: its time of death.
     after_at: Timestamp,
     /// The last task read: its id.
     after_id: String,
-    /// Ids read, when ids were given.
+    /// Number of ids read, if ids were given.
     ids: usize,
     pub(crate) is_over: bool,
     /// The tasks changed so far.
@@ -83,7 +84,8 @@ pub(crate) fn scan(
         };
         let task = record.row.live();
         let task = task.filter(|task| task.state == TaskState::Dead && text.is_none_or(has));
-        // A damaged id cannot be returned to the caller; an audit with repair gives it a new one.
+        // A damaged id cannot be returned to the caller; an audit with repair gives the task a new
+        // one.
         let (Some(task), Ok(id)) = (task, TaskId::new(&record.id)) else {
             continue;
         };
@@ -100,7 +102,7 @@ pub(crate) fn scan(
     Ok(scan)
 }
 
-/// The next ones of the tasks with these ids, each once; their large messages are not read.
+/// The next tasks with these ids, without duplicates; their large messages are not read.
 fn read_ids(tasks: &TypeTasks<'_>, ids: &[TaskId], scan: &mut Scan) -> Outcome<Vec<TaskRecord>> {
     let mut once = HashSet::new();
     let mut found = Vec::new();
@@ -128,8 +130,8 @@ fn read_dead(tasks: &TypeTasks<'_>, before: i64, scan: &mut Scan) -> Outcome<Vec
     Ok(found)
 }
 
-/// Removes some tasks in `state`. How many those are, but for those whose retention was over;
-/// `None` when all are gone.
+/// Removes some tasks in `state`. Returns their number, without those whose retention was over;
+/// `None` once there are none left.
 pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Option<u64>> {
     let key = (tasks.row.id, code(state), signed(STEP_TASKS));
     tasks.execute(PURGE_BODIES, key)?;

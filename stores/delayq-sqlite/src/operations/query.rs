@@ -14,7 +14,7 @@ use delayq_core::time::{Timestamp, duration_ms};
 use crate::error::Outcome;
 use crate::rows::{FollowUp, ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, signed};
 
-/// Lines about damaged tasks and types: a page of a listing can have a hundred.
+/// Limit on log lines about damaged tasks and types: a page of a listing can have a hundred.
 static DAMAGED: LogLimit = LogLimit::new();
 
 const SELECT_PAGE: &str = select_records!(
@@ -39,7 +39,7 @@ pub(crate) fn types(tx: &Tx<'_>) -> Outcome<Vec<TaskType>> {
     for name in tx.names(SELECT_TYPES)? {
         match TaskType::new(&name) {
             Ok(task_type) => types.push(task_type),
-            // The other types are served all the same.
+            // The other types are served nevertheless.
             Err(error) => {
                 if let Some(left_out) = DAMAGED.admit() {
                     tracing::error!(%error, left_out, "a stored task type is damaged");
@@ -82,7 +82,7 @@ pub(crate) fn find(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<TaskInf
     Ok(info)
 }
 
-/// When the request is due that waits for the end of this task.
+/// The due time of the request that waits for the end of this task.
 fn again_at(tasks: &TypeTasks<'_>, info: &TaskInfo) -> Outcome<Option<Timestamp>> {
     if !matches!(info.state, TaskState::Scheduled | TaskState::Running) {
         return Ok(None);
@@ -99,7 +99,7 @@ pub(crate) fn list(
 ) -> Outcome<Page> {
     let cursor = cursor.map(|cursor| (cursor.at.as_millis(), cursor.id.as_str()));
     let limit = limit.clamp(1, MAX_BATCH);
-    // One more than asked for: then there is a next page.
+    // Reads one more than asked for, to know if there is a next page.
     let most = limit.saturating_add(1);
     let mut records = if state.is_ended() {
         let (at, id) = cursor.unwrap_or((i64::MAX, ""));
@@ -143,7 +143,7 @@ pub(crate) fn due_histogram(
     Ok((0..signed(steps)).map(count).collect())
 }
 
-/// What lets due tasks of the type start, or holds them.
+/// The facts that let due tasks of the type start, or hold them back.
 fn gate(tasks: &TypeTasks<'_>) -> Gate {
     Gate {
         reading: tasks.reading,
@@ -155,7 +155,7 @@ fn gate(tasks: &TypeTasks<'_>) -> Gate {
     }
 }
 
-/// A task for a listing. One whose id is damaged has no form to be shown in.
+/// A task in the form for a listing; `None` if its id is damaged, as it cannot be shown.
 fn shown(record: TaskRecord, gate: &Gate) -> Option<TaskInfo> {
     let seq = record.row.seq;
     let info = record.into_info(gate);

@@ -1,4 +1,4 @@
-//! Replies: one table.
+//! Replies, in one table.
 
 use delayq_core::name::TaskId;
 use delayq_core::reply::{KeptReply, Reply};
@@ -9,10 +9,10 @@ use rusqlite::OptionalExtension;
 use crate::error::Outcome;
 use crate::rows::{Tx, TypeTasks, signed};
 
-/// Replies that are over and are removed with each new one: more than one, so that they become
-/// fewer.
+/// Number of expired replies removed with each new one: more than one, so that their number
+/// shrinks.
 const REMOVED_BESIDE: i64 = 4;
-/// Those that a check removes: some milliseconds of work.
+/// Number of expired replies removed by a check: some milliseconds of work.
 const REMOVED_BY_CHECK: i64 = 1_000;
 
 const KEEP: &str = "INSERT INTO replies (type, id, fence, at, until, content_type, body) \
@@ -56,7 +56,7 @@ pub(crate) fn find(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<KeptRep
     Ok(found.optional()?)
 }
 
-/// Removes some that are over, of all types.
+/// Removes some expired replies, of all types.
 pub(crate) fn remove_old(tx: &Tx<'_>) -> Outcome<()> {
     let now = tx.context.clock.now().as_millis();
     let mut remove = tx.connection.prepare_cached(REMOVE)?;

@@ -1,4 +1,4 @@
-//! Settle and extend: the rights of a lock.
+//! Settle and extend: the rights of a lock's holder.
 
 use delayq_core::machine::{self, Settling};
 use delayq_core::state::TaskState;
@@ -47,7 +47,7 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     Ok(SettleOutcome::Settled)
 }
 
-/// Notes why the task failed that `lock` has settled as done.
+/// Records the error of the task that `lock` has settled as done.
 pub(crate) fn note_failure(tasks: &mut TypeTasks<'_>, lock: &Lock, error: &str) -> Outcome<bool> {
     let key = (tasks.row.id, lock.id.as_str(), signed(lock.fence), error);
     let is_noted = tasks.execute(NOTE, key)? > 0;

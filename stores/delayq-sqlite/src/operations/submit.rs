@@ -9,11 +9,11 @@ use super::change::list_type;
 use crate::error::Outcome;
 use crate::rows::{FollowUp, TaskRecord, Tx, TypeTasks};
 
-/// Accepts a task, or answers why not. A refusal is no failure of the transaction.
+/// Accepts a task, or answers why not. A refusal is not a failure of the transaction.
 pub(crate) fn submit(tx: &mut Tx<'_>, new: &NewTask) -> Outcome<Result<SubmitOutcome>> {
     let mut tasks = tx.made(&new.task_type)?;
     list_type(&mut tasks);
-    // Nearly every id is new, so the insert itself asks whether it is taken.
+    // Nearly every id is new, so the insert itself finds out if it is taken.
     if tasks.bound().reached().is_none()
         && let Some(due_at) = tasks.insert(new, None)?
     {

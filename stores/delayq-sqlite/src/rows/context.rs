@@ -6,7 +6,7 @@ use std::time::Duration;
 use delayq_core::name::Namespace;
 use delayq_core::time::Clock;
 
-/// What all operations of a store have in common.
+/// State shared by all operations of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// The store's name in logs and errors.
@@ -14,6 +14,6 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) namespace: Namespace,
     pub(crate) retention: Duration,
-    /// Most ended tasks of a type.
+    /// Maximum number of remembered ended tasks of a type.
     pub(crate) remembered: usize,
 }

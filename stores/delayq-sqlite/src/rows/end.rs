@@ -9,8 +9,8 @@ use super::task_row::TaskRow;
 use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
 
-/// Ends a task: frees its message, and remembers the rest for the retention. A request to run again
-/// takes its place instead.
+/// Ends a task: frees its message, and remembers the rest for the retention. If a request to run
+/// again waits, it replaces the task instead.
 pub(crate) fn end_task(tasks: &mut TypeTasks<'_>, row: &TaskRow, ended: Ended) -> Outcome<()> {
     tasks.row.totals.count(ended.state);
     if FollowUp::start(tasks, row, ended.settled)? {

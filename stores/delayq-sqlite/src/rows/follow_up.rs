@@ -1,7 +1,7 @@
-//! Requests to run again: each waits for the end of the running task that has its id.
+//! Requests to run again: each waits for the end of the running task with its id.
 //!
-//! A row like that of a task, under the type's number with a minus sign. No operation on tasks
-//! reads such a row, nor does one of an earlier release.
+//! A request is stored in a row like a task's, with the type's number negated. No operation on
+//! tasks reads such a row, and no earlier release does.
 
 use delayq_core::job::{NewTask, OnConflict};
 use delayq_core::machine::{Settled, accepted};
@@ -28,7 +28,7 @@ const SELECT_LEFT: &str = "SELECT id FROM tasks AS waiting WHERE type = -?1 AND 
 const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
 const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
 
-/// What is read of a request.
+/// The part of a request that is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowUp {
     seq: i64,
@@ -53,7 +53,8 @@ impl FollowUp {
         Ok(tasks.sql(SELECT)?.query_row(key, Self::read).optional()?)
     }
 
-    /// Has `new` wait for the task with its id; returns when what waits now is due.
+    /// Makes `new` wait for the task with its id. Returns the due time of the request that waits
+    /// now.
     pub(crate) fn put(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Timestamp> {
         let waiting = Self::of(tasks, &new.id)?;
         if let Some(waiting) = waiting {
@@ -70,14 +71,14 @@ impl FollowUp {
         Ok(accepted.book.at)
     }
 
-    /// Forgets the request that waits for the task with this id, if any does.
+    /// Forgets the request that waits for the task with this id, if there is one.
     pub(crate) fn forget(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<()> {
         let waiting = Self::of(tasks, id)?;
         waiting.map_or(Ok(()), |waiting| waiting.remove(tasks))
     }
 
-    /// Puts the request that waits for `row` in its place, if one does. `settled` was the last lock
-    /// of the row.
+    /// Replaces the task `row` by the request that waits for it, if there is one. `settled` was the
+    /// last lock of the row.
     pub(crate) fn start(
         tasks: &mut TypeTasks<'_>,
         row: &TaskRow,
@@ -96,7 +97,7 @@ impl FollowUp {
         Ok(true)
     }
 
-    /// Whether any waits: asked once in a transaction, as most types never have one.
+    /// True if any request waits. Read once per transaction, as most types never have one.
     fn any(tasks: &mut TypeTasks<'_>) -> Outcome<bool> {
         if let Some(known) = tasks.row.has_follow_ups {
             return Ok(known);
@@ -123,7 +124,7 @@ impl FollowUp {
         Ok(())
     }
 
-    /// The first ids behind `after` of requests whose tasks neither wait nor run.
+    /// The first ids after `after` of requests whose tasks are neither scheduled nor running.
     pub(crate) fn left(tasks: &TypeTasks<'_>, after: &str, limit: usize) -> Outcome<Vec<String>> {
         let key = (tasks.row.id, after, signed(limit));
         tasks.query(SELECT_LEFT, key, |row| row.get(0))
@@ -145,8 +146,8 @@ impl FollowUp {
         Ok(())
     }
 
-    /// Schedules up to `limit` requests whose tasks neither wait nor run, as
-    /// [`adopt`](Self::adopt) does.
+    /// Schedules up to `limit` requests whose tasks are neither scheduled nor running, like
+    /// [`adopt`](Self::adopt).
     pub(crate) fn adopt_left(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
         if !Self::any(tasks)? {
             return Ok(());
@@ -159,8 +160,8 @@ impl FollowUp {
         Ok(())
     }
 
-    /// Schedules the request with this id, whose task neither waits nor runs: a process of an
-    /// earlier release has ended it. A cancelled task takes its request with it.
+    /// Schedules the request with this id, whose task is neither scheduled nor running: a process
+    /// of an earlier release has ended it. If that task was cancelled, the request is dropped.
     pub(crate) fn adopt(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<()> {
         let Some(waiting) = Self::of(tasks, id)? else {
             return Ok(());

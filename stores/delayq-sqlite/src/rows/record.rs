@@ -6,7 +6,7 @@ use delayq_core::job::Expiry;
 use delayq_core::task::Headers;
 use delayq_core::time::{Timestamp, duration_ms};
 
-/// An expiry as two columns: a time, or a span after the due time.
+/// An expiry in two columns: a time, or a span after the due time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredExpiry {
     pub(crate) at: Option<i64>,
@@ -28,38 +28,38 @@ impl StoredExpiry {
         }
     }
 
-    /// Whether it is none that was ever stored: the checksum has -1 for none.
+    /// True if no such expiry was ever stored: the checksum has -1 for none.
     pub(crate) fn is_damaged(self) -> bool {
         [self.at, self.after].iter().flatten().any(|ms| *ms < 0)
     }
 
-    /// When a task last asked for at `due` expires.
+    /// The expiry time of a task with the requested due time `due`.
     pub(crate) fn time(self, due: Timestamp) -> Option<Timestamp> {
         let at = self.at.map(Timestamp::from_millis);
         at.or_else(|| Some(due.plus(span(self.after?))))
     }
 }
 
-/// A stored span; a damaged, negative one is none.
+/// A stored span; a damaged, negative one counts as zero.
 pub(crate) fn span(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Headers as stored: a JSON object that people can read, nothing when there are none.
+/// Headers in stored form: a JSON object that people can read; nothing if there are none.
 pub(crate) fn headers_text(headers: &Headers) -> Option<String> {
     let text = || serde_json::to_string(headers).expect("a map of strings has a JSON form");
     (!headers.is_empty()).then(text)
 }
 
-/// Headers from their stored form; `None` when it is damaged.
+/// Parses headers from their stored form; `None` if it is damaged.
 pub(crate) fn read_headers(text: Option<&str>) -> Option<Headers> {
     text.map_or(Some(Headers::new()), |text| serde_json::from_str(text).ok())
 }
 
-/// The checksum of a record: CRC-32 of all parts, each with its length, and the message's length.
+/// The checksum of a record: the CRC-32 of all parts, each with its length, and the message's
+/// length.
 ///
-/// The length is in it twice, so that two requests of an ended id are told apart by more than 32
-/// bits.
+/// The length is included twice, so that two requests of an ended id differ by more than 32 bits.
 pub(crate) fn checksum(message: &[u8], headers: Option<&str>, expiry: StoredExpiry) -> i64 {
     let mut crc = crc32fast::Hasher::new();
     let headers = headers.unwrap_or_default().as_bytes();
@@ -70,7 +70,8 @@ pub(crate) fn checksum(message: &[u8], headers: Option<&str>, expiry: StoredExpi
     for time in [expiry.at, expiry.after] {
         crc.update(&time.unwrap_or(-1).to_le_bytes());
     }
-    // Messages have at most 2^20 bytes; the mask keeps damaged, longer ones positive.
+    // Messages have at most 2^20 bytes; the mask keeps the result positive for damaged, longer
+    // ones.
     let length = i64::try_from(message.len()).unwrap_or(i64::MAX) & 0x7fff_ffff;
     length << 32 | i64::from(crc.finalize())
 }

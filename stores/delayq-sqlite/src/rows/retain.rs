@@ -9,10 +9,11 @@ use super::number::signed;
 use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
 
-/// The states whose tasks are only remembered.
+/// The states of ended tasks, which are only remembered.
 const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
 
-/// Ended tasks forgotten in a transaction beyond those that ended in it, so that a backlog shrinks.
+/// Number of ended tasks forgotten in a transaction beyond those that ended in it, so that a
+/// backlog shrinks.
 const EXTRA: usize = 64;
 
 /// Forgets the oldest ended tasks of a type. They have no message any more.
@@ -33,7 +34,8 @@ pub(super) fn forget_some(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Ou
     }
 }
 
-/// Forgets up to `limit` ended tasks: the oldest of too many, then those whose retention is over.
+/// Forgets up to `limit` ended tasks: first the oldest ones beyond the maximum number, then those
+/// whose retention is over.
 pub(super) fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usize) -> Outcome<()> {
     let ended = usize::try_from(tasks.row.count(TaskState::Done)).unwrap_or(usize::MAX);
     let surplus = ended.saturating_sub(tasks.remembered).min(limit);
@@ -58,7 +60,7 @@ pub(super) fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usi
     Ok(())
 }
 
-/// Whether [`forget`] would find something.
+/// True if [`forget`] would find something.
 pub(super) fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
     if tasks.row.count(TaskState::Done) > tasks.remembered as u64 {
         return Ok(true);

@@ -3,9 +3,9 @@
 use super::task_record::select_records;
 use super::task_row::select_rows;
 
-/// The log of errors, with a line in front that is not NULL, of at most so many characters. The
-/// line ends with the holder, if its fence is that of the lock: a process of an earlier release
-/// leaves the holder of an earlier one.
+/// The log of errors with a line (not NULL) in front, cut to a maximum number of characters. The
+/// line ends with the holder, but only if its fence is that of the lock: a process of an earlier
+/// release leaves an earlier lock's holder.
 macro_rules! noted {
     ($line:literal, $most:literal) => {
         concat!(

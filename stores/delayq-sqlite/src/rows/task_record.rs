@@ -30,7 +30,7 @@ pub(crate) use select_records;
 #[derive(Debug)]
 pub(crate) struct TaskRecord {
     pub(crate) row: TaskRow,
-    /// As stored: damage may have made it invalid.
+    /// The stored id, which damage may have made invalid.
     pub(crate) id: String,
     pub(crate) submitted: Timestamp,
     pub(crate) expiry: StoredExpiry,
@@ -44,7 +44,7 @@ pub(crate) struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Reads a row, but for a message that is in the table of large ones.
+    /// Reads a row, except for a message in the table of large ones.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let message: Option<Vec<u8>> = row.get(25)?;
         Ok(Self {
@@ -64,12 +64,12 @@ impl TaskRecord {
         })
     }
 
-    /// When the task, which is not damaged, expires.
+    /// The expiry time of the task, which must not be damaged.
     pub(crate) fn expires_at(&self, task: &Bookkeeping) -> Option<Timestamp> {
         self.expiry.time(task.asked_due)
     }
 
-    /// What is wrong with the record of a task that has not ended, if anything is.
+    /// The damage of the record of a task that has not ended, if any.
     pub(crate) fn damage(&self) -> Option<String> {
         let found = checksum(&self.message, self.headers.as_deref(), self.expiry);
         let stored = self.row.checksum;
@@ -87,7 +87,7 @@ impl TaskRecord {
             .then(|| "corrupt: the headers are not a JSON object of strings".to_owned())
     }
 
-    /// Puts new values into its headers: into those that it has.
+    /// Sets new values for headers, but only for those that it has.
     pub(crate) fn give(&mut self, values: &Headers) {
         if values.is_empty() {
             return;
@@ -98,8 +98,8 @@ impl TaskRecord {
         }
     }
 
-    /// Whether `new` asks again for what this is or was. The time that an ended task was asked for
-    /// is not remembered.
+    /// True if `new` repeats the request of this task. The requested time of an ended task is not
+    /// remembered.
     pub(crate) fn is_same_request(&self, new: &NewTask) -> bool {
         let headers = headers_text(&new.headers);
         let expiry = StoredExpiry::new(new.expiry);
@@ -117,13 +117,13 @@ impl TaskRecord {
         }
     }
 
-    /// When it was submitted, if it has not been tried yet.
+    /// Its submit time, if it has not been tried yet.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let task = self.row.live()?;
         task.is_untried().then_some(self.submitted)
     }
 
-    /// The task as its claimer gets it, running as `task` says; it was due at `due_at`.
+    /// The task as returned to its claimer, with the bookkeeping `task`; it was due at `due_at`.
     pub(crate) fn into_claimed(
         self,
         id: TaskId,
@@ -142,14 +142,14 @@ impl TaskRecord {
         claimed
     }
 
-    /// The holder of its lock. A process of an earlier release leaves that of an earlier lock.
+    /// The holder of its lock. A process of an earlier release leaves an earlier lock's holder.
     pub(crate) fn holder(&self) -> Option<&str> {
         let (fence, holder) = self.holder.as_deref()?.split_once(' ')?;
         let task = self.row.live()?;
         task.is_held_by(fence.parse().ok()?).then_some(holder)
     }
 
-    /// The answer to a query; `None` when the id or state is damaged beyond showing.
+    /// The task in the form for a query; `None` if the id or state is too damaged to be shown.
     pub(crate) fn into_info(self, gate: &Gate) -> Option<TaskInfo> {
         let id = TaskId::new(&self.id).ok()?;
         let task = match self.row.status {
@@ -167,7 +167,7 @@ impl TaskRecord {
         let mut info = TaskInfo::new(id, task.state, task.at);
         let holder = self.holder().map(str::to_owned);
         let errors = self.errors.clone().unwrap_or_default();
-        // Damage is shown by the first query, not only once the claim finds it.
+        // Damage is shown by the first query, not only once a claim finds it.
         let last_error = self.damage().or(self.last_error);
         info.attempt = task.attempt();
         info.submitted_at = Some(self.submitted);
@@ -186,7 +186,8 @@ impl TaskRecord {
         Some(info)
     }
 
-    /// Why the task cannot run, if it cannot. A dead one that says so has been dealt with.
+    /// The reason why the task cannot run, if so. A task that is already dead because of it is not
+    /// reported again.
     pub(crate) fn fatal_damage(&self) -> Option<String> {
         if TaskId::new(&self.id).is_err() {
             return Some(bad_id_error(&self.id));
@@ -203,23 +204,23 @@ impl TaskRecord {
     }
 }
 
-/// The cause of death of a task whose stored id is no id.
+/// The cause of death of a task with an invalid stored id.
 pub(crate) fn bad_id_error(id: &str) -> String {
     format!("corrupt: its stored id {id:?} is not a task id")
 }
 
-/// A stored text; damaged characters are shown as `U+FFFD`, which no valid name has.
+/// A stored text. Damaged characters become `U+FFFD`, which no valid name contains.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     let bytes = row.get_ref(column)?.as_bytes_or_null()?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Worker names; damaged ones are forgotten, and their workers run again.
+/// Worker names. Damaged names are dropped, and their workers run again.
 pub(crate) fn read_names(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Worker names as stored.
+/// Worker names in stored form.
 pub(crate) fn names_text(names: &[String]) -> Option<String> {
     let text = || serde_json::to_string(names).expect("a list of strings has a JSON form");
     (!names.is_empty()).then(text)

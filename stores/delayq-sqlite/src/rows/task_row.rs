@@ -1,4 +1,4 @@
-//! Part of a task's row that operations decide by.
+//! The part of a task's row used for the decisions of operations.
 
 use delayq_core::error::Error;
 use delayq_core::machine::{Bookkeeping, Ended, Settled};
@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::number::{kind_of, state};
 use crate::error::Outcome;
 
-/// A query for [`TaskRow`]s, whose columns are in its order.
+/// A query for [`TaskRow`]s, with columns in its order.
 macro_rules! select_rows {
     ($rest:literal) => {
         concat!(
@@ -29,18 +29,18 @@ pub(crate) struct TaskRow {
     pub(crate) seq: i64,
     pub(crate) status: Status,
     pub(crate) checksum: i64,
-    /// Whether its message is in the table of large ones.
+    /// True if its message is in the table of large ones.
     pub(crate) has_body: bool,
 }
 
-/// Where a task is.
+/// The status of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Status {
     /// Scheduled, running or dead.
     Live(Bookkeeping),
     /// Ended, and remembered for the retention.
     Ended(Ended),
-    /// In a state that does not exist: the row is damaged.
+    /// In an unknown state: the row is damaged.
     Unknown,
 }
 
@@ -57,7 +57,7 @@ impl TaskRow {
         })
     }
 
-    /// The state; `None` when it is damaged.
+    /// The state; `None` if it is damaged.
     pub(crate) fn state(&self) -> Option<TaskState> {
         match self.status {
             Status::Live(task) => Some(task.state),
@@ -66,7 +66,7 @@ impl TaskRow {
         }
     }
 
-    /// The time that orders it among those in its state.
+    /// The time by which it is ordered among those in its state.
     pub(crate) fn at(&self) -> Timestamp {
         match self.status {
             Status::Live(task) => task.at,
@@ -83,7 +83,7 @@ impl TaskRow {
         }
     }
 
-    /// The state that a sound task `id` has.
+    /// The state of the task `id`, if it is sound.
     pub(crate) fn sound_state(&self, id: &TaskId) -> Outcome<TaskState> {
         let advice = "its stored state is unknown: run an audit with repair";
         let unknown = || Error::corrupt(format!("task {id}"), advice);
@@ -122,13 +122,13 @@ impl Status {
     }
 }
 
-/// A stored fence; a negative one becomes larger than any that was given, so it holds nothing.
+/// A stored fence. A negative one becomes larger than any issued fence, so it holds nothing.
 fn fence(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.cast_unsigned())
 }
 
-/// The lock settled last. A process of an earlier release settles a lock without its kind, and
-/// leaves that of an earlier one.
+/// The last settled lock. A process of an earlier release settles a lock without its kind, and
+/// leaves the kind of an earlier one.
 fn settled(row: &Row<'_>) -> rusqlite::Result<Settled> {
     let fence = fence(row, 6)?;
     let code: Option<i64> = row.get(15)?;
@@ -136,7 +136,7 @@ fn settled(row: &Row<'_>) -> rusqlite::Result<Settled> {
     Ok(Settled { fence, by })
 }
 
-/// A stored count; a damaged one is as near as possible, so that it blocks nothing.
+/// A stored count. A damaged one is clamped, so that it blocks nothing.
 fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let count: i64 = row.get(column)?;
     Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))

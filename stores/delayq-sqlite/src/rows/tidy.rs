@@ -1,4 +1,4 @@
-//! What is done in types in which nothing happens any more.
+//! Clean-up in types in which nothing happens any more.
 
 use delayq_core::name::TaskType;
 
@@ -12,12 +12,12 @@ const SELECT_RETAINING: &str = "SELECT name FROM types WHERE namespace = ?1 AND 
 const SELECT_REQUESTED: &str = "SELECT name FROM types WHERE namespace = ?1 AND EXISTS \
      (SELECT 1 FROM tasks WHERE type = -types.id)";
 
-/// Forgets ended tasks of types in which nothing ends any more, up to `limit` of each. The types
-/// are only read while there is nothing to forget.
+/// Forgets ended tasks of types in which nothing ends any more, up to `limit` of each. Types with
+/// nothing to forget are only read.
 pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
     let is_snapshot = tx.is_snapshot;
     for name in tx.names(SELECT_RETAINING)? {
-        // A damaged type is left alone, and does not keep the others from being forgotten.
+        // A damaged type is left alone, without affecting the others.
         if let Ok(task_type) = TaskType::new(&name)
             && let Ok(mut tasks) = tx.known(&task_type)
             && has_to_forget(&tasks)?
@@ -30,7 +30,7 @@ pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
 }
 
 /// Schedules requests to run again that a process of an earlier release has left behind, up to
-/// `limit` of each type. The types are only read while there are none.
+/// `limit` of each type. Types without such requests are only read.
 pub(crate) fn adopt_requests(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
     let is_snapshot = tx.is_snapshot;
     for name in tx.names(SELECT_REQUESTED)? {

@@ -1,4 +1,4 @@
-//! One transaction, and in it the types that its operations touch.
+//! One transaction, with the types that its operations touch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +24,7 @@ const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 pub(crate) struct Tx<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) context: &'a Context,
-    /// Whether it can only read: nobody is kept from writing meanwhile.
+    /// True if it can only read, so that others can write meanwhile.
     pub(crate) is_snapshot: bool,
     rows: HashMap<TaskType, TypeRow>,
 }
@@ -39,7 +39,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The time on the store's clock.
+    /// The time by the store's clock.
     pub(crate) fn reading(&self) -> Reading {
         self.context.clock.read()
     }
@@ -49,7 +49,7 @@ impl<'a> Tx<'a> {
         self.reading().now
     }
 
-    /// The type, made if it is new.
+    /// The type, created if it is new.
     pub(crate) fn made(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
         let context = self.context;
         let tasks = self.known(task_type)?;
@@ -63,14 +63,14 @@ impl<'a> Tx<'a> {
         Ok(tasks)
     }
 
-    /// The type; one without a row reads as empty. A damaged row is refused.
+    /// The type; one without a row reads as empty. Refuses a damaged row.
     pub(crate) fn known(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
         let tasks = self.known_or_damaged(task_type)?;
         tasks.row.check(task_type)?;
         Ok(tasks)
     }
 
-    /// The type, its row damaged or not: for the audit.
+    /// The type, even if its row is damaged: for the audit.
     pub(crate) fn known_or_damaged(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
         let row = match self.rows.entry(task_type.clone()) {
             Entry::Occupied(row) => row.into_mut(),
@@ -84,14 +84,14 @@ impl<'a> Tx<'a> {
         Ok(TypeTasks::new(self.connection, self.context, row))
     }
 
-    /// The names that `sql` selects of the namespace.
+    /// The names selected by `sql` in the namespace.
     pub(crate) fn names(&self, sql: &str) -> Outcome<Vec<String>> {
         let mut select = self.connection.prepare_cached(sql)?;
         let names = select.query_map([self.context.namespace.as_str()], |row| row.get(0))?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Writes the types back; returns those whose handlers have to be woken after the commit.
+    /// Writes the types back. Returns those whose handlers have to be woken after the commit.
     pub(crate) fn finish(mut self) -> Outcome<Vec<TaskType>> {
         let mut woken = Vec::new();
         for (task_type, row) in &mut self.rows {
@@ -106,7 +106,7 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// Ends an operation that has to write, if it has only a snapshot: it is repeated with the lock.
+/// Stops an operation that has to write but only has a snapshot: it is repeated with the lock.
 pub(crate) fn refuse_snapshot(is_snapshot: bool) -> Outcome<()> {
     if is_snapshot {
         return Err(Error::Unsupported("a change of a snapshot").into());

@@ -27,36 +27,36 @@ const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fenc
     reason = "two are columns of the row, two are notes on it"
 )]
 pub(crate) struct TypeRow {
-    /// `None`, which SQL finds nothing by, for a type without a row: it reads as empty.
+    /// `None`, which matches nothing in SQL, for a type without a row: it reads as empty.
     pub(crate) id: Option<i64>,
     pub(crate) listed: bool,
     pub(crate) paused_until: Timestamp,
-    /// The largest fence given so far.
+    /// The largest fence issued so far.
     pub(crate) fence: u64,
     /// See [`RateLimiter`](delayq_core::machine::RateLimiter); microseconds.
     pub(crate) tat: i64,
     /// A claim left due tasks behind because no slot was free: freeing one wakes the handlers.
     pub(crate) held_back: bool,
-    /// Most scheduled tasks.
+    /// Maximum number of scheduled tasks.
     pub(crate) max_pending: Option<u64>,
-    /// Tasks refused by it.
+    /// Number of tasks refused because of `max_pending`.
     pub(crate) refused: u64,
-    /// Limits that take the place of the claimers' own.
+    /// Limits that replace the claimers' own.
     pub(crate) fleet: FleetLimits,
-    /// Tasks that have ended.
+    /// Counts of ended tasks.
     pub(crate) totals: TypeTotals,
-    /// The end of the latest task that was forgotten before its retention was over.
+    /// The end time of the latest task that was forgotten before its retention was over.
     pub(crate) forgotten: Timestamp,
-    /// Whether handlers have to claim earlier than they planned.
+    /// True if handlers have to claim earlier than planned.
     pub(crate) is_woken: bool,
-    /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
+    /// Number of tasks that ended in this transaction: as many older ones may have to be forgotten.
     pub(crate) ended: usize,
-    /// Tasks that are scheduled, running, dead, ended. Damage may have made a count negative.
+    /// Numbers of scheduled, running, dead and ended tasks. Damage may have made a count negative.
     counts: [i64; 4],
-    /// A due time that is not before the first one, once that has been read: what comes later is
-    /// not the first. `None` again when a scheduled task has left, which may have been the first.
+    /// A due time that is not before the first one, once that has been read: a later task is not
+    /// the first. `None` again when a scheduled task has left, as it may have been the first.
     pub(super) head: Option<Timestamp>,
-    /// Whether requests to run again wait, once that has been read.
+    /// True if requests to run again wait; `None` until that has been read.
     pub(super) has_follow_ups: Option<bool>,
     is_changed: bool,
     damage: Option<Damage>,
@@ -143,14 +143,14 @@ impl TypeRow {
         .into())
     }
 
-    /// What is wrong with the row, if anything is.
+    /// The damage of the row, if any.
     pub(crate) fn problem(&self) -> Option<String> {
         let Damage { column, value } = self.damage?;
         Some(format!("the type's {column} is {value}"))
     }
 
-    /// Puts values that are safe into the place of damaged ones: no pause, no bound, `fence` as the
-    /// largest one. The audit counts the tasks afterwards.
+    /// Replaces damaged values by safe ones: no pause, no limit, `fence` as the largest one. The
+    /// audit counts the tasks afterwards.
     pub(crate) fn mend(&mut self, fence: u64) {
         self.is_changed = true;
         self.damage = None;
@@ -205,7 +205,7 @@ impl TypeRow {
         Ok(())
     }
 
-    /// Leaves nothing but the largest fence, and the counts.
+    /// Resets everything except the largest fence and the counts.
     pub(crate) fn clear(&mut self) {
         *self = Self {
             id: self.id,
@@ -218,23 +218,23 @@ impl TypeRow {
         };
     }
 
-    /// Has it written at the end of the transaction.
+    /// Marks the row to be written at the end of the transaction.
     pub(crate) fn touch(&mut self) {
         self.is_changed = true;
     }
 
-    /// Notes a fence that was given.
+    /// Records an issued fence.
     pub(crate) fn raise_fence(&mut self, fence: u64) {
         self.is_changed = true;
         self.fence = self.fence.max(fence);
     }
 
-    /// How many tasks of the type are in `state`; all ended states are counted together.
+    /// The number of tasks of the type in `state`; all ended states are counted together.
     pub(crate) fn count(&self, state: TaskState) -> u64 {
         u64::try_from(self.stored_count(state)).unwrap_or(0)
     }
 
-    /// The same as a number of tasks in memory.
+    /// The number of running tasks, as a `usize`.
     pub(crate) fn running(&self) -> usize {
         usize::try_from(self.count(TaskState::Running)).unwrap_or(usize::MAX)
     }
@@ -265,7 +265,7 @@ impl TypeRow {
     }
 }
 
-/// How many tasks have ended.
+/// The counts of ended tasks.
 fn totals(row: &Row<'_>) -> rusqlite::Result<TypeTotals> {
     let mut totals = TypeTotals::default();
     for (index, total) in [
@@ -280,13 +280,13 @@ fn totals(row: &Row<'_>) -> rusqlite::Result<TypeTotals> {
     Ok(totals)
 }
 
-/// A number that an older process leaves out.
+/// A number that an older process does not write.
 fn optional(row: &Row<'_>, index: usize) -> rusqlite::Result<i64> {
     let number: Option<i64> = row.get(index)?;
     Ok(number.unwrap_or_default())
 }
 
-/// The limits in the row; a rate is there as a whole or not at all.
+/// The limits in the row; a rate is complete or absent.
 fn fleet(row: &Row<'_>) -> rusqlite::Result<FleetLimits> {
     let number = |index| -> rusqlite::Result<Option<u32>> {
         let number: Option<i64> = row.get(index)?;

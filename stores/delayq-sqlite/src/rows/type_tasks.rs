@@ -24,26 +24,26 @@ use super::task_row::{Status, TaskRow};
 use super::type_row::TypeRow;
 use crate::error::Outcome;
 
-/// Messages longer than this are kept in a table of their own: every change of a task rewrites its
-/// row, and a page (4 KiB) should hold a few rows. With messages of 40 kB, claims and settles run
-/// five times as fast for it.
+/// Messages longer than this are stored in a table of their own: every change of a task rewrites
+/// its row, and a page (4 KiB) should hold a few rows. With messages of 40 kB, claims and settles
+/// are five times as fast this way.
 const INLINE_BYTES: usize = 2_048;
 
-/// Most bytes of messages that one step reads: it bounds the memory and the time of a claim of
-/// large tasks. The next call finds the rest.
+/// Maximum size of the messages read in one step, in bytes. Limits the memory and the time of a
+/// claim of large tasks; the next call finds the rest.
 pub(crate) const ROWS_BYTES: usize = 8 << 20;
 
-/// One type within a transaction: what every operation is written on.
+/// One type within a transaction, the basis of every operation.
 #[derive(Debug)]
 pub(crate) struct TypeTasks<'a> {
     pub(super) connection: &'a Connection,
     pub(crate) row: &'a mut TypeRow,
     /// The time of this operation.
     pub(crate) now: Timestamp,
-    /// The same, with parts of a millisecond.
+    /// The same, with fractions of a millisecond.
     pub(crate) reading: Reading,
     pub(crate) retention: Duration,
-    /// Most ended tasks.
+    /// Maximum number of remembered ended tasks.
     pub(crate) remembered: usize,
 }
 
@@ -65,12 +65,12 @@ impl<'a> TypeTasks<'a> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
-    /// Runs a changing statement; returns how many rows it changed.
+    /// Runs a changing statement. Returns the number of changed rows.
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Outcome<usize> {
         Ok(self.sql(sql)?.execute(params)?)
     }
 
-    /// Runs a query; returns all of its rows.
+    /// Runs a query. Returns all of its rows.
     pub(crate) fn query<T>(
         &self,
         sql: &str,
@@ -82,7 +82,7 @@ impl<'a> TypeTasks<'a> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The time of the first one in `state`.
+    /// The time of the first task in `state`.
     pub(crate) fn first(&self, state: TaskState) -> Outcome<Option<Timestamp>> {
         let key = (self.row.id, code(state));
         let mut select = self.sql(SELECT_FIRST)?;
@@ -98,13 +98,13 @@ impl<'a> TypeTasks<'a> {
         Ok(row.filter(|row| !self.is_over(row)))
     }
 
-    /// The whole row; that of an ended task also when its retention is over.
+    /// The whole row; for an ended task also after its retention.
     pub(crate) fn record(&self, id: &TaskId) -> Outcome<Option<TaskRecord>> {
         let key = (self.row.id, id.as_str());
         Ok(self.records(SELECT_RECORD, key, 1)?.pop())
     }
 
-    /// The rows that `sql` selects, with their messages; stops after `limit` or [`ROWS_BYTES`].
+    /// The rows selected by `sql`, with their messages; stops after `limit` or [`ROWS_BYTES`].
     pub(crate) fn records(
         &self,
         sql: &str,
@@ -129,14 +129,14 @@ impl<'a> TypeTasks<'a> {
         Ok(found)
     }
 
-    /// A large message; empty when it is gone, which fails its checksum.
+    /// A large message; empty if it is missing, which then fails its checksum.
     fn body(&self, seq: i64) -> Outcome<Vec<u8>> {
         let mut select = self.sql(SELECT_BODY)?;
         let body = select.query_row([seq], |row| row.get(0)).optional()?;
         Ok(body.unwrap_or_default())
     }
 
-    /// How many tasks are scheduled, and may be.
+    /// The number of scheduled tasks, and its limit.
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             pending: self.row.count(TaskState::Scheduled),
@@ -144,8 +144,7 @@ impl<'a> TypeTasks<'a> {
         }
     }
 
-    /// Stores a task under a free id; `None` when the id is taken. `waiting_since`: see
-    /// [`accepted`].
+    /// Stores a task under a free id; `None` if the id is taken. `waiting_since`: see [`accepted`].
     pub(crate) fn insert(
         &mut self,
         new: &NewTask,
@@ -194,7 +193,7 @@ impl<'a> TypeTasks<'a> {
         Ok(inserted > 0)
     }
 
-    /// Puts another message into a task that has not ended, and the headers of its record.
+    /// Replaces the message of a task that has not ended, and the headers of its record.
     pub(crate) fn replace_message(&mut self, record: &TaskRecord, message: &[u8]) -> Outcome<()> {
         let seq = record.row.seq;
         let headers = record.headers.as_deref();
@@ -209,8 +208,8 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Writes the lock of a task that runs now under `holder`; nothing else of its bookkeeping
-    /// differs. A statement of its own, as every claim makes a hundred of them.
+    /// Writes the lock of a task that is now running under `holder`; nothing else in its
+    /// bookkeeping differs. It has its own statement, as every claim runs it a hundred times.
     pub(crate) fn lock(
         &mut self,
         record: &TaskRecord,
@@ -244,7 +243,7 @@ impl<'a> TypeTasks<'a> {
         self.change_texts(row, task, None, None)
     }
 
-    /// Changes the bookkeeping of a task, and those texts that are given.
+    /// Changes the bookkeeping of a task, and the given texts.
     pub(crate) fn change_texts(
         &mut self,
         row: &TaskRow,
@@ -282,8 +281,8 @@ impl<'a> TypeTasks<'a> {
         self.note_change(row, task)
     }
 
-    /// Parks what cannot run, whatever its row says. A damaged id becomes a new one, so that people
-    /// can name the task. Returns the id.
+    /// Moves a task that cannot run to dead, whatever its row says. Replaces a damaged id by a new
+    /// one, so that people can name the task. Returns the id.
     pub(crate) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
         let id = TaskId::new(&record.id);
         let id = id.or_else(|_| TaskId::new(format!("corrupt-{}", TaskId::generate())))?;
@@ -294,7 +293,7 @@ impl<'a> TypeTasks<'a> {
         Ok(id)
     }
 
-    /// Counts a change that was made.
+    /// Counts a change.
     fn note_change(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
         let old = row.live().filter(|old| old.state == task.state);
         if old.is_none() {
@@ -310,7 +309,7 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Has the handlers woken if a task that was scheduled for `due_at` just now is the first.
+    /// Wakes the handlers if a task that was just scheduled for `due_at` is the first.
     pub(super) fn wake_if_first(&mut self, due_at: Timestamp) -> Outcome<()> {
         let is_known = self.row.head.is_some_and(|head| head <= due_at);
         if !self.row.is_woken && !is_known {
@@ -342,13 +341,13 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Whether the retention of an ended task is over: no query may return it.
+    /// True if the retention of an ended task is over: no query may return it.
     pub(crate) fn is_over(&self, row: &TaskRow) -> bool {
         matches!(row.status, Status::Ended(ended) if ended.at.plus(self.retention) <= self.now)
     }
 }
 
-/// The message as it stands in the row, and in the table of large ones: in one of them.
+/// The message split into its two places: the row, or the table of large ones.
 fn split(message: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
     let is_large = message.len() > INLINE_BYTES;
     ((!is_large).then_some(message), is_large.then_some(message))

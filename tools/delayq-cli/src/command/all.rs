@@ -1,4 +1,4 @@
-//! `cancel-all`, `reschedule-all`: changes of all tasks that fulfil conditions.
+//! `cancel-all`, `reschedule-all`: changes of all tasks that meet conditions.
 
 use clap::Args;
 use delayq_ops::Operator;
@@ -13,7 +13,7 @@ use crate::selection::{Selection, read_state};
 use crate::span::read_time;
 use crate::text::counted;
 
-/// Which tasks, and whether they are meant.
+/// The tasks, and the consent to change them.
 #[derive(Debug, Args)]
 pub(crate) struct Many {
     /// The type, or a pattern such as `mail.*`.
@@ -27,10 +27,10 @@ pub(crate) struct Many {
     /// Due after this time.
     #[arg(long, value_name = "TIME", value_parser = read_time)]
     due_after: Option<Timestamp>,
-    /// All tasks: needed where there is no other condition.
+    /// All tasks: required if there is no other condition.
     #[arg(long)]
     all: bool,
-    /// Say how many it would be, and change nothing.
+    /// Only show the number of tasks, without changing them.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask.
@@ -38,17 +38,17 @@ pub(crate) struct Many {
     yes: bool,
 }
 
-/// Which tasks to cancel.
+/// The tasks to cancel.
 #[derive(Debug, Args)]
 pub(crate) struct CancelAllArgs {
     #[command(flatten)]
     many: Many,
-    /// Only scheduled or only running ones; without it both.
+    /// Only scheduled or only running tasks; default: both.
     #[arg(long, value_parser = read_state)]
     state: Option<TaskState>,
 }
 
-/// Which tasks to move, and where to.
+/// The tasks to move, and the new time.
 #[derive(Debug, Args)]
 pub(crate) struct RescheduleAllArgs {
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(super) async fn reschedule(
     answer("moved", "running: left", &report)
 }
 
-/// What a change would do. It reads all tasks of the types in their states.
+/// The result that a change would have. Reads all tasks of the types in their states.
 async fn foresee(change: BulkChange<'_>) -> Result<BulkReport, Failure> {
     let _sign = progress::sign("reads the tasks, to count those that match");
     Ok(change.dry_run().await?)

@@ -1,4 +1,4 @@
-//! `audit`: is the stored structure sound?
+//! `audit`: checks the stored structure.
 
 use clap::Args;
 use delayq_ops::Operator;
@@ -10,17 +10,17 @@ use crate::consent::ask;
 use crate::failure::Failure;
 use crate::text::{BAD, counted, one_line, styled};
 
-/// What to audit.
+/// The types to audit.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// The type; without it all.
+    /// The type; default: all types.
     #[arg(value_name = "TYPE")]
     task_type: Option<TaskType>,
-    /// Mend what is found, so that no task is lost: what cannot run goes to dead, what is in no
-    /// index is scheduled.
+    /// Mend the damage without losing a task: tasks that cannot run go to dead, tasks in no index
+    /// are scheduled.
     #[arg(long)]
     repair: bool,
-    /// Do not ask before it mends.
+    /// Do not ask before mending.
     #[arg(long, requires = "repair")]
     yes: bool,
 }

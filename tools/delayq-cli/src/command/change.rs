@@ -22,7 +22,7 @@ pub(crate) struct TaskArgs {
     id: String,
 }
 
-/// When.
+/// A due time.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct WhenArgs {
@@ -34,7 +34,7 @@ pub(crate) struct WhenArgs {
     at: Option<Timestamp>,
 }
 
-/// A task, and when it is to be due.
+/// A task, and its new due time.
 #[derive(Debug, Args)]
 pub(crate) struct RescheduleArgs {
     #[command(flatten)]
@@ -52,20 +52,20 @@ pub(crate) struct UpdateArgs {
     content: ContentArgs,
 }
 
-/// Where a message comes from.
+/// The source of a message.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ContentArgs {
-    /// The message as it is. For a worker with `Json<..>` write JSON.
+    /// The raw message. For a worker with `Json<..>` write JSON.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// The file that holds it; `-` is stdin.
+    /// The file with the message; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
 }
 
 impl WhenArgs {
-    /// The time that one of both gives.
+    /// The given time, from one of the two options.
     pub(super) fn when(&self) -> When {
         match self.at {
             Some(time) => When::At(time),
@@ -95,10 +95,10 @@ pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Comma
     Ok(CommandResult::new(text, json)?.done_if(is_done))
 }
 
-/// What a task is after it was moved.
+/// The text before the new due time of a moved task.
 const DUE: &str = "due at";
 
-/// Why there may be no such task.
+/// Possible reasons why there is no such task.
 const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remembered";
 
 /// Runs `reschedule`.

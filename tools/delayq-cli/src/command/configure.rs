@@ -1,4 +1,4 @@
-//! `configure`, `drop-type`: the settings of a type, and its end.
+//! `configure`, `drop-type`: the settings of a type, and its removal.
 
 use clap::Args;
 use delayq_ops::Operator;
@@ -12,7 +12,7 @@ use crate::consent::ask;
 use crate::failure::Failure;
 use crate::span::read_fleet_rate;
 
-/// What to set. What is not named stays as it is.
+/// The settings to change. All others are kept.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigureArgs {
     /// The type.
@@ -26,22 +26,23 @@ pub(crate) struct ConfigureArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct SettingArgs {
-    /// Refuse new tasks while so many are scheduled; `none` lifts it.
+    /// Refuse new tasks while this many are scheduled; `none` removes the limit.
     #[arg(long, value_name = "N|none", value_parser = read_count::<u64>)]
     max_pending: Option<Setting<u64>>,
-    /// Run at most so many at a time in the whole fleet; `none` leaves the workers theirs.
+    /// Run at most this many tasks at a time in the whole fleet; with `none` the workers' limits
+    /// apply.
     #[arg(long, value_name = "N|none", value_parser = read_count::<u32>)]
     fleet_concurrency: Option<Setting<u32>>,
-    /// Start at most so many in a time in the whole fleet, such as 100/s, 5/min or 100/h; `none`
-    /// leaves the workers theirs.
+    /// Start at most this many tasks per time in the whole fleet, such as 100/s, 5/min or 100/h;
+    /// with `none` the workers' limits apply.
     #[arg(long, value_name = "RATE|none", value_parser = read_rate)]
     fleet_rate: Option<Setting<Rate>>,
-    /// Give it at least so many shards; there is no way back to fewer.
+    /// Give the type at least this many shards; the number cannot be lowered.
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
 }
 
-/// Which type to drop.
+/// The type to drop.
 #[derive(Debug, Args)]
 pub(crate) struct DropTypeArgs {
     /// The type; it must have no scheduled, running or dead tasks.

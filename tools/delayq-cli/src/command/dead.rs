@@ -18,19 +18,19 @@ use crate::text::counted;
 
 mod groups;
 
-/// Tasks that a list shows where no limit is given.
+/// Number of tasks in a list without a limit.
 const LISTED: u64 = 20;
 
-/// What to do with dead tasks.
+/// A command on dead tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
-    /// List dead tasks, those that died first first.
+    /// List dead tasks, earliest death first.
     List(DeadListArgs),
-    /// Schedule dead tasks again; their attempts are counted anew.
+    /// Schedule dead tasks again; their attempts are reset.
     Requeue(RequeueArgs),
     /// Remove dead tasks for good.
     Discard(DiscardArgs),
-    /// Show dead tasks by what killed them, the most frequent error first.
+    /// Show dead tasks grouped by error, the most frequent error first.
     Groups(groups::GroupsArgs),
 }
 
@@ -48,19 +48,19 @@ pub(crate) struct DeadArgs {
     /// Died before this time.
     #[arg(long, value_name = "TIME", value_parser = read_time)]
     died_before: Option<Timestamp>,
-    /// The first so many of them, by their time of death.
+    /// Only the first N of them, by their time of death.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
 
-/// Which dead tasks to list.
+/// The dead tasks to list.
 #[derive(Debug, Args)]
 pub(crate) struct DeadListArgs {
     #[command(flatten)]
     dead: DeadArgs,
 }
 
-/// Which dead tasks to change, and whether they are meant.
+/// The dead tasks to change, and the consent to it.
 #[derive(Debug, Args)]
 pub(crate) struct DeadChange {
     #[command(flatten)]
@@ -68,10 +68,10 @@ pub(crate) struct DeadChange {
     /// These ids.
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
-    /// All dead tasks: needed where there are no ids and no other condition.
+    /// All dead tasks: required if there are no ids and no other condition.
     #[arg(long)]
     all: bool,
-    /// Say how many it would be, and change nothing.
+    /// Only show the number of tasks, without changing them.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask.
@@ -79,18 +79,18 @@ pub(crate) struct DeadChange {
     yes: bool,
 }
 
-/// Which dead tasks to requeue, and how fast.
+/// The dead tasks to requeue, and the rate.
 #[derive(Debug, Args)]
 pub(crate) struct RequeueArgs {
     #[command(flatten)]
     change: DeadChange,
-    /// So many in a time, such as 20/s, 5/min or 100/h. The command runs as long as that takes;
-    /// what is left when it is ended stays dead.
+    /// Requeue this many per time, such as 20/s, 5/min or 100/h. The command runs for as long as
+    /// that takes; if it is stopped, the rest stays dead.
     #[arg(long, value_parser = read_rate)]
     rate: Option<Duration>,
 }
 
-/// Which dead tasks to discard.
+/// The dead tasks to discard.
 #[derive(Debug, Args)]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
@@ -119,7 +119,7 @@ impl DeadArgs {
 }
 
 impl DeadChange {
-    /// The dead tasks that are meant.
+    /// The selected dead tasks.
     fn selection(&self) -> Result<DeadSelection, Failure> {
         let dead = &self.dead;
         let is_bare = dead.is_empty() && !self.all;
@@ -138,7 +138,7 @@ impl DeadChange {
     }
 }
 
-/// What becomes of the tasks.
+/// The change to the tasks.
 #[derive(Clone, Copy)]
 enum Deed {
     Requeue { interval: Duration },
@@ -153,7 +153,7 @@ impl Deed {
         }
     }
 
-    /// Does it to all of them. Returns to how many: others were changed meanwhile.
+    /// Changes all of them. Returns the number changed: others may have changed meanwhile.
     async fn run(self, operator: &Operator, selection: &DeadSelection) -> Result<u64, Failure> {
         let (bar, mut reached, mut meant) = (progress::bar(0), 0, 0);
         let progress = |done, count| {
@@ -234,7 +234,7 @@ async fn change(
     if args.dry_run {
         return report(0, format!("this would {plan}"));
     }
-    // Ids that were written out are meant.
+    // Ids that were given explicitly need no confirmation.
     ask(&plan, args.yes || !args.ids.is_empty())?;
     let done = deed.run(operator, &selection).await?;
     report(done, format!("{verb}: {done} of {count} done"))

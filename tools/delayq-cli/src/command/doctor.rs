@@ -1,4 +1,4 @@
-//! `doctor`: what is wrong with a store, its types and its instances, and what to do.
+//! `doctor`: problems of a store, its types and its instances, and their fixes.
 
 use delayq_ops::{Severity, doctor};
 use delayq_plugin::TaskSubmitService;

@@ -1,4 +1,4 @@
-//! `explain`: why a task has not started, or started late, and its life so far.
+//! `explain`: explains why a task has not started, or started late, and shows its life so far.
 
 use clap::Args;
 use delayq_ops::{MomentKind, explain, timeline};
@@ -28,7 +28,7 @@ pub(super) async fn run(
     let explanation = explain(tasks, &args.task_type, &args.id).await?;
     let moments = timeline(tasks, &args.task_type, &args.id).await?;
     let mut text = styled(STRONG, one_line(&explanation.sentence));
-    // What is now is the sentence above.
+    // The present is already in the sentence above.
     for one in moments.iter().filter(|one| one.kind != MomentKind::Now) {
         let at = one.at.map(|at| moment(at, explanation.now));
         text += &format!("\n  {:<40}{}", at.unwrap_or_default(), one_line(&one.text));

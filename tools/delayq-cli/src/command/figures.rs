@@ -1,4 +1,4 @@
-//! `figures`: what happened to a type, minute by minute or hour by hour.
+//! `figures`: what happened to a type, by minute or hour.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::failure::Failure;
 use crate::span::span;
 use crate::text::{BAD, STRONG, styled, table};
 
-/// Most lines for people: a terminal shows about so many.
+/// Maximum number of lines for people: about the height of a terminal.
 const MAX_LINES: u64 = 48;
 
-/// How many minutes or hours one line may sum up.
+/// Possible numbers of minutes or hours in one line.
 const LINE_STEPS: [u64; 10] = [1, 2, 3, 5, 10, 12, 15, 24, 30, 60];
 
-/// Which figures.
+/// The figures to show.
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
     /// The type.
     #[arg(value_name = "TYPE")]
     task_type: TaskType,
-    /// The last N hours by minutes, up to 24. Without it, and without --days, the last one.
+    /// The last N hours by minutes, up to 24. Default, without --days: the last hour.
     #[arg(long, value_name = "N", conflicts_with = "days",
         value_parser = clap::value_parser!(u64).range(1..=24))]
     hours: Option<u64>,
@@ -35,7 +35,8 @@ pub(crate) struct FiguresArgs {
     days: Option<u64>,
 }
 
-/// Figures of one span, with what people read off them. Its fields stand beside each other in JSON.
+/// Figures of one span, with derived values for people. In JSON the figures' fields are flattened
+/// into this object.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -87,22 +88,22 @@ pub(super) async fn run(
     CommandResult::new(text, json)
 }
 
-/// The lines that people see.
+/// The lines shown to people.
 struct Grid {
     since: Timestamp,
     step: Step,
-    /// How many minutes or hours there are.
+    /// The number of minutes or hours.
     count: u64,
 }
 
 impl Grid {
-    /// How many minutes or hours a line has.
+    /// The number of minutes or hours in a line.
     fn width(&self) -> u64 {
         let fits = |width: &u64| self.count.div_ceil(*width) <= MAX_LINES;
         LINE_STEPS.into_iter().find(fits).unwrap_or(60)
     }
 
-    /// The sums of the lines, those without anything included.
+    /// The sums of the lines, including empty ones.
     fn sums(&self, spells: &[Spell]) -> Vec<Spell> {
         let length = millis(self.step.length()) * i64::try_from(self.width()).unwrap_or(1);
         let lines = i64::try_from(self.count.div_ceil(self.width())).unwrap_or(0);
@@ -160,7 +161,7 @@ fn text(task_type: &TaskType, spells: &[Spell], grid: &Grid) -> String {
     format!("{}\n{table}", styled(STRONG, head))
 }
 
-/// A lateness: known by buckets, each up to twice the one before.
+/// A lateness. It is known only by buckets, each twice as large as the one before.
 pub(super) fn below(late: Duration) -> String {
     format!("<{}", span(late))
 }

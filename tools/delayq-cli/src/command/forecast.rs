@@ -1,4 +1,4 @@
-//! `forecast`: what falls due, and when.
+//! `forecast`: the tasks that fall due, by time.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::failure::Failure;
 use crate::span::{read_span, relative, span};
 use crate::text::{BAD, STRONG, counted, styled, table};
 
-/// What to look ahead at.
+/// The range of the forecast.
 #[derive(Debug, Args)]
 pub(crate) struct ForecastArgs {
-    /// The type, or a pattern such as `mail.*`; without it all types.
+    /// The type, or a pattern such as `mail.*`; default: all types.
     #[arg(value_name = "TYPE", default_value = "*")]
     types: String,
-    /// How far ahead.
+    /// The length of the forecast.
     #[arg(long = "in", value_name = "SPAN", default_value = "24h", value_parser = read_span)]
     horizon: Duration,
-    /// In how many parts, up to 1000.
+    /// The number of parts, up to 1000.
     #[arg(long, value_name = "N", default_value_t = 24)]
     steps: usize,
 }

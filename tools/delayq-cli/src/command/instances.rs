@@ -1,4 +1,4 @@
-//! `instances`: who runs tasks now, and what they did in the last minutes.
+//! `instances`: the running instances, and their work in the last minutes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::span::per_time;
 use crate::text::{BAD, STRONG, one_line, styled, table};
 
-/// Shorter than this nothing is said about a rate.
+/// Minimum time for showing a rate.
 const LEAST_SPAN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
@@ -51,8 +51,8 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Fail
     CommandResult::new(text, instances)
 }
 
-/// What an instance did in its last minutes: tasks done in a time, failed attempts, and how late
-/// starts were. Dashes of one that does not say.
+/// An instance's work in its last minutes: rate of done tasks, failed attempts, and lateness of
+/// starts. Dashes if the instance reports none.
 fn work(instance: &InstanceInfo) -> [String; 4] {
     let dash = || "-".to_owned();
     let Some(recent) = &instance.recent else {

@@ -12,10 +12,10 @@ use crate::selection::{Selection, read_state};
 use crate::span::relative;
 use crate::text::{FAINT, STRONG, one_line, styled, table};
 
-/// Most tasks of one call to the store.
+/// Maximum number of tasks in one call to the store.
 const MAX_PAGE: usize = 128;
 
-/// Which tasks.
+/// The tasks to list.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// The type.
@@ -26,10 +26,10 @@ pub(crate) struct ListArgs {
     state: TaskState,
     #[command(flatten)]
     selection: Selection,
-    /// Most tasks of the answer.
+    /// Maximum number of tasks.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// Where the page begins: the cursor that the page before has told.
+    /// The start of the page: the cursor printed by the previous page.
     #[arg(long, value_name = "CURSOR", value_parser = read_cursor)]
     cursor: Option<Cursor>,
 }
@@ -53,8 +53,8 @@ pub(super) async fn run(
     CommandResult::new(text, json!({"tasks": page.tasks, "next": next}))
 }
 
-/// The page, of as many calls to the store as it takes. Where few tasks match it ends early, with a
-/// cursor.
+/// The page, read with as many calls to the store as necessary. If few tasks match, it ends early,
+/// with a cursor.
 async fn read(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Page, Failure> {
     if !args.selection.is_empty() && args.state.is_ended() {
         let text = "headers and ids of ended tasks are not searched: leave --prefix, --header and \
@@ -105,7 +105,7 @@ pub(super) fn tasks_table(tasks: &[TaskInfo], now: Timestamp) -> String {
     table.to_string()
 }
 
-/// What is worth a look, in a few words.
+/// The most notable fact, in a few words.
 fn note(task: &TaskInfo) -> String {
     if task.cancel_requested {
         return "cancel requested".to_owned();
@@ -118,7 +118,7 @@ fn note(task: &TaskInfo) -> String {
     }
 }
 
-/// A cursor of the command line: `MILLISECONDS:ID`, as [`written`] gives it.
+/// Parses a cursor on the command line: `MILLISECONDS:ID`, as printed by [`written`].
 fn read_cursor(text: &str) -> Result<Cursor, String> {
     let wrong = || format!("{text:?} is no cursor: take the one that the page before has told");
     let (at, id) = text.split_once(':').ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! `log`: what operators did.
+//! `log`: the actions of operators.
 
 use std::io::Write;
 
@@ -10,16 +10,16 @@ use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::text::{BAD, FAINT, STRONG, json, one_line, styled, table};
 
-/// Which actions.
+/// The actions to show.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Most actions of the answer.
+    /// Maximum number of actions.
     #[arg(long, default_value_t = 30, value_name = "N", conflicts_with = "all")]
     limit: usize,
-    /// Only those before the action of this number: the answer before has told it.
+    /// Only actions before the one with this number, as printed by the previous answer.
     #[arg(long, value_name = "NUMBER")]
     before: Option<u64>,
-    /// All of them; with --json one JSON document a line, for an export.
+    /// All actions; with --json one JSON document per line, for an export.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -29,10 +29,10 @@ pub(crate) struct LogArgs {
 /// Conditions on actions; all of them have to hold.
 #[derive(Debug, Args)]
 struct Wanted {
-    /// Of this actor.
+    /// By this actor.
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// On this type, or on a pattern that matches it; or on what this pattern matches.
+    /// On this type, or on a pattern that matches it; or on anything that this pattern matches.
     #[arg(long = "type", value_name = "TYPE", value_parser = TypePattern::new)]
     types: Option<TypePattern>,
     /// Of this kind, such as cancel, requeue or pause.
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// Whether what an action was about has to do with what is asked for.
+/// True if the types of an action overlap with the wanted ones.
 fn touches(wanted: &TypePattern, types: &str) -> bool {
     if let Ok(task_type) = TaskType::new(types) {
         return wanted.matches(&task_type);
@@ -63,11 +63,11 @@ fn touches(wanted: &TypePattern, types: &str) -> bool {
     }
 }
 
-/// A part of the log, the latest first.
+/// A part of the log, latest first.
 #[derive(Default)]
 struct Part {
     actions: Vec<LoggedAction>,
-    /// Before which number it goes on; `None` at the end.
+    /// The number before which the log continues; `None` at the end.
     next: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn run(
     )
 }
 
-/// Reads pages until there are `most` that are wanted. A store keeps 10,000 actions.
+/// Reads pages until there are `most` matching actions. A store keeps 10,000 actions.
 async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<Part> {
     let mut part = Part {
         actions: Vec::new(),

@@ -15,21 +15,21 @@ use tokio::net::TcpListener;
 use crate::answer::CommandResult;
 use crate::failure::Failure;
 
-/// Where to serve the page.
+/// The address of the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// The port on 127.0.0.1; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7881)]
     port: u16,
-    /// Nobody changes anything.
+    /// Do not allow changes.
     #[arg(long)]
     read_only: bool,
 }
 
 /// Runs the command: until Ctrl-C.
 ///
-/// Only this machine reaches the page, and only who knows its address, a part of which is random:
-/// neither another user nor a page of the web that a browser has open beside it.
+/// The page can only be reached from this machine, and only by someone who knows its address, part
+/// of which is random. So other users cannot use it, nor can web pages open in the same browser.
 pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandResult, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
     let address = listener.local_addr()?;
@@ -41,7 +41,7 @@ pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandR
     } else {
         admin
     };
-    // 80 random bits behind the 48 of the time.
+    // 80 random bits after the 48 bits of the time.
     let path = format!("/{}", TaskId::generate());
     writeln!(
         anstream::stdout(),
@@ -54,7 +54,7 @@ pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandR
     CommandResult::new(String::new(), json!({}))
 }
 
-/// Whether the browser meant this machine: a name that leads here by a trick is another one.
+/// True if the browser meant this machine. A host name that leads here by a trick is not accepted.
 fn is_meant(parts: &Parts, address: SocketAddr) -> bool {
     let port = address.port();
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());

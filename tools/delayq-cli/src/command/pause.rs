@@ -13,32 +13,33 @@ use crate::failure::Failure;
 use crate::span::{read_span, read_time};
 use crate::text::counted;
 
-/// What to pause, and how long.
+/// The types to pause, and the end of the pause.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     which: ResumeArgs,
-    /// Until this time; without it until resumed.
+    /// Pause until this time; default: until resumed.
     #[arg(long, value_name = "TIME", value_parser = read_time, conflicts_with = "lasts")]
     until: Option<Timestamp>,
-    /// For this long, such as 30m.
+    /// Pause for this long, such as 30m.
     #[arg(long = "for", value_name = "SPAN", value_parser = read_span)]
     lasts: Option<Duration>,
 }
 
-/// Which types.
+/// The types.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The type, or a pattern such as `mail.*` for the listed types that it matches now.
+    /// The type, or a pattern such as `mail.*` for the listed types that match now.
     #[arg(value_name = "TYPE")]
     types: String,
-    /// Do not ask, where a pattern matches several types.
+    /// Do not ask if a pattern matches several types.
     #[arg(long)]
     yes: bool,
 }
 
 impl ResumeArgs {
-    /// Asks, where a pattern names more than one type. Returns a type that is meant, if any is.
+    /// Asks if a pattern names more than one type. Returns one of the selected types, if there are
+    /// any.
     async fn agree(
         &self,
         tasks: &TaskSubmitService,
@@ -59,7 +60,7 @@ impl ResumeArgs {
 }
 
 impl PauseArgs {
-    /// Until when, by the store's clock, which ends the pause.
+    /// The end of the pause, by the store's clock.
     async fn until(
         &self,
         tasks: &TaskSubmitService,

@@ -1,4 +1,4 @@
-//! `purge`: the tasks of a type in one state, for good.
+//! `purge`: removes the tasks of a type in one state, for good.
 
 use clap::Args;
 use delayq_ops::Operator;
@@ -11,17 +11,17 @@ use crate::failure::Failure;
 use crate::selection::read_state;
 use crate::text::counted;
 
-/// What to remove.
+/// The tasks to remove.
 #[derive(Debug, Args)]
 pub(crate) struct PurgeArgs {
     /// The type.
     #[arg(value_name = "TYPE")]
     task_type: String,
-    /// scheduled or dead: these tasks are gone; done, cancelled or expired: they are forgotten, and
-    /// a repeat of their requests is not recognised.
+    /// scheduled or dead: these tasks are removed; done, cancelled or expired: they are forgotten,
+    /// and repeats of their requests are no longer recognised.
     #[arg(long, value_parser = read_state)]
     state: TaskState,
-    /// Do not ask: the type once more.
+    /// Do not ask; repeat the type here.
     #[arg(long, value_name = "TYPE")]
     yes: Option<String>,
 }

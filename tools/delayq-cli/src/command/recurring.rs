@@ -1,4 +1,4 @@
-//! `recurring`: the occurrences that wait in the store.
+//! `recurring`: the occurrences waiting in the store.
 
 use clap::Args;
 use delayq_ops::Operator;
@@ -15,24 +15,25 @@ use crate::text::{STRONG, counted, one_line, styled, table};
 
 /// The header of an occurrence with its schedule, as the plugin writes it.
 const SCHEDULE: &str = "delayq-schedule";
-/// The header of an occurrence with its time by the clock of its zone.
+/// The header of an occurrence with its local time in its zone.
 const OCCURRENCE: &str = "delayq-occurrence";
-/// Tasks of one page.
+/// Number of tasks in one page.
 const PAGE: usize = 128;
-/// Most pages that are read of a type that is named: more than 10,000 waiting tasks, as the plugin
-/// itself.
+/// Maximum number of pages read for a type given by name: more than 10,000 waiting tasks, as in the
+/// plugin itself.
 const MAX_PAGES: usize = 80;
-/// Most pages of each type of a pattern, so that many large types are answered in a moment, too.
+/// Maximum number of pages read for each type of a pattern, so that many large types are also
+/// answered quickly.
 const MAX_PAGES_OF_EACH: usize = 12;
 
-/// Which recurring tasks.
+/// The recurring tasks.
 #[derive(Debug, Args)]
 pub(crate) struct RecurringArgs {
-    /// The type, or a pattern; without it all types.
+    /// The type, or a pattern; default: all types.
     #[arg(value_name = "TYPE", default_value = "*")]
     types: String,
-    /// Cancel the waiting occurrences of the one of this name (`--remove ''` where it has none).
-    /// While an instance still declares it, the next one is made again within a minute.
+    /// Cancel the waiting occurrences of the recurring task with this name (`--remove ''` if it has
+    /// none). While an instance still declares it, the next one is sent again within a minute.
     #[arg(long, value_name = "NAME", requires = "types")]
     remove: Option<String>,
     /// Do not ask.
@@ -40,18 +41,18 @@ pub(crate) struct RecurringArgs {
     yes: bool,
 }
 
-/// An occurrence that waits.
+/// A waiting occurrence.
 #[derive(Debug, Serialize)]
 struct Waiting {
     #[serde(rename = "type")]
     task_type: TaskType,
-    /// The name of the recurring task; empty unless it has one.
+    /// The name of the recurring task; empty if it has none.
     name: String,
     schedule: String,
-    /// When it is due.
+    /// Its due time.
     next: Timestamp,
     next_id: TaskId,
-    /// Its time by the clock of its zone.
+    /// Its local time in its zone.
     occurrence: Option<String>,
 }
 
@@ -70,7 +71,7 @@ impl Waiting {
     }
 }
 
-/// The occurrences of a type, and whether all of its waiting tasks were read.
+/// The occurrences of a type, and true if all of its waiting tasks were read.
 async fn read(
     tasks: &TaskSubmitService,
     task_type: &TaskType,
@@ -133,7 +134,7 @@ pub(super) async fn run(
     CommandResult::new(text, json!({"occurrences": found, "partly_read": partly}))
 }
 
-/// What a removal goes by.
+/// The input of a removal.
 struct Removal<'a> {
     found: &'a [Waiting],
     is_agreed: bool,

@@ -1,4 +1,4 @@
-//! `send`: one task.
+//! `send`: sends one task.
 
 use std::io::Read;
 
@@ -18,11 +18,11 @@ pub(crate) struct SendArgs {
     /// The type.
     #[arg(value_name = "TYPE")]
     task_type: String,
-    /// The message as it is; `-` reads it from stdin, `@FILE` from a file. For a worker with
-    /// `Json<..>` write JSON, such as '"text"' or '{"order":42}'.
+    /// The raw message; `-` reads it from stdin, `@FILE` from a file. For a worker with `Json<..>`
+    /// write JSON, such as '"text"' or '{"order":42}'.
     #[arg(default_value = "")]
     message: String,
-    /// The id; without it one is generated.
+    /// The id; default: a generated one.
     #[arg(long)]
     id: Option<String>,
     /// Due after this delay, such as 30m or "1h 30m".
@@ -31,19 +31,19 @@ pub(crate) struct SendArgs {
     /// Due at this time, such as 2026-12-24T17:00Z or 2026-12-24T18:00[Europe/Berlin].
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
-    /// Not worth a start this long after it is due.
+    /// Do not start it this long after its due time; it expires.
     #[arg(long, value_name = "SPAN")]
     expires_after: Option<String>,
-    /// A header; several times for several.
+    /// A header; repeat it for several.
     #[arg(long, value_name = "NAME=VALUE", value_parser = read_header)]
     header: Vec<Header>,
     /// The group, for later selections.
     #[arg(long)]
     group: Option<String>,
-    /// Leave a task that has the id.
+    /// Keep an existing task with this id.
     #[arg(long, conflicts_with = "replace")]
     keep: bool,
-    /// Take the place of a scheduled or dead task that has the id.
+    /// Replace a scheduled or dead task with this id.
     #[arg(long)]
     replace: bool,
 }

@@ -1,4 +1,4 @@
-//! `show`: all that is known of a task.
+//! `show`: everything known about a task.
 
 use clap::Args;
 use delayq_plugin::{InstanceInfo, TaskInfo, TaskSubmitService, Timestamp, WaitsFor};
@@ -42,7 +42,7 @@ pub(super) async fn run(
     CommandResult::new(text, json)
 }
 
-/// What a task is seen with.
+/// Facts shown with a task.
 struct Seen<'a> {
     now: Timestamp,
     /// The instance that holds it, while it is listed.

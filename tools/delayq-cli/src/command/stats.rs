@@ -19,7 +19,7 @@ pub(crate) struct StatsArgs {
     task_type: String,
 }
 
-/// Runs the command. A type that the store does not list is nothing found.
+/// Runs the command. For a type that the store does not list, nothing is found.
 pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &StatsArgs,

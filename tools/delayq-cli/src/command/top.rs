@@ -1,4 +1,4 @@
-//! `top`: all types on a screen that renews itself.
+//! `top`: all types on a screen that refreshes itself.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -21,20 +21,20 @@ mod view;
 
 use self::view::View;
 
-/// How often the thread that reads keys looks whether the screen has gone.
+/// How often the thread that reads keys checks if the screen has gone.
 const KEYS_EVERY: Duration = Duration::from_millis(250);
-/// More looks a second than this would be load on the store, and none for the eye.
+/// Minimum time between two looks: more would load the store without being visible.
 const LEAST_WAIT: Duration = Duration::from_millis(250);
 
-/// How to look.
+/// Options of the screen.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// How often the numbers are renewed.
+    /// How often the numbers are refreshed.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = read_span)]
     every: Duration,
 }
 
-/// What a key asks for.
+/// The request of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     End,
@@ -69,7 +69,7 @@ pub(super) async fn run(
     ended.map(|()| CommandResult::said())
 }
 
-/// The terminal, and what is on it.
+/// The terminal and its content.
 struct Shown<'a> {
     terminal: &'a mut DefaultTerminal,
     view: View,
@@ -113,7 +113,7 @@ async fn renew(
     }
 }
 
-/// The keys, read by a thread: a terminal is read by waiting for it.
+/// The keys, read by a thread, because reading a terminal blocks.
 fn wishes() -> io::Result<UnboundedReceiver<Wish>> {
     let (sender, receiver) = unbounded_channel();
     let keys = std::thread::Builder::new().name("delayq-keys".to_owned());
@@ -128,7 +128,7 @@ fn read_keys(sender: &UnboundedSender<Wish>) {
             Ok(true) => event::read().map(|event| wish(&event)),
             Err(error) => Err(error),
         };
-        // A terminal that has gone ends the screen, too.
+        // If the terminal has gone, the screen ends, too.
         let wish = wish.unwrap_or(Some(Wish::End));
         let is_gone = wish.is_some_and(|wish| sender.send(wish).is_err() || wish == Wish::End);
         if is_gone {

@@ -18,35 +18,35 @@ use crate::failure::Failure;
 use crate::progress;
 use crate::text::{BAD, counted, one_line, styled};
 
-/// Refusals that people see.
+/// Number of refusals shown to people.
 const SHOWN: usize = 10;
 
-/// What to write, and where to.
+/// The tasks to write, and the file.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     which: Which,
-    /// The file to make; without it the tasks go to stdout. It appears when it is complete.
+    /// The file to create; without it the tasks go to stdout. It appears once it is complete.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// What to read.
+/// The source of the tasks.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Another system to move from while it runs: lmstfy, with the address of its Redis.
+    /// Another system to move jobs from while it is running: lmstfy, with the address of its Redis.
     #[arg(value_name = "SYSTEM", requires = "address", conflicts_with = "file")]
     system: Option<System>,
     /// Its address, such as redis://USER:PASSWORD@HOST:PORT/DATABASE.
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
-    /// Go on until nothing is left there, also of what its consumers hold now.
+    /// Continue until nothing is left there, including the jobs that its consumers hold now.
     #[arg(long, requires = "system")]
     follow: bool,
     /// The file; without it the tasks come from stdin.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Send dead tasks, too: as scheduled ones that are due at once.
+    /// Also send dead tasks, as scheduled ones that are due at once.
     #[arg(long)]
     dead: bool,
 }
@@ -58,29 +58,29 @@ enum System {
     Lmstfy,
 }
 
-/// What to copy, and where to.
+/// The tasks to copy, and the other store.
 #[derive(Debug, Args)]
 pub(crate) struct CopyArgs {
     #[command(flatten)]
     which: Which,
-    /// The other store; it must be there.
+    /// The other store, which must exist.
     #[arg(long, value_name = "URL")]
     to: String,
-    /// The namespace there; without it the same as here.
+    /// The namespace there; default: the same as here.
     #[arg(long, value_name = "NAMESPACE")]
     to_namespace: Option<String>,
-    /// Say how many it would be, and copy none.
+    /// Only show the number of tasks, without copying them.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Which tasks.
+/// The tasks.
 #[derive(Debug, Args)]
 struct Which {
     /// The type, or a pattern such as `mail.*`, or `*` for all.
     #[arg(value_name = "TYPE")]
     types: String,
-    /// Dead tasks, too; where they arrive they are scheduled, and due at once.
+    /// Include dead tasks; at the destination they are scheduled and due at once.
     #[arg(long)]
     dead: bool,
 }
@@ -90,7 +90,7 @@ impl Which {
         dead_tasks(self.dead)
     }
 
-    /// How many tasks there are, by the counts of the store.
+    /// The number of tasks, from the counts of the store.
     async fn count(&self, tasks: &TaskSubmitService) -> Result<u64, Failure> {
         let pattern = TypePattern::new(&self.types)?;
         let mut count = 0;
@@ -120,7 +120,7 @@ pub(super) async fn export(
     let Some(file) = &args.file else {
         let mut stdout = BufWriter::new(io::stdout());
         let report = write(tasks, &args.which, &mut stdout).await?;
-        // The lines are the answer; what is said of them stands beside.
+        // The lines themselves are the output, so the summary goes to stderr.
         writeln!(anstream::stderr(), "{}", text("written", &report))?;
         return Ok(CommandResult::said());
     };
@@ -141,7 +141,7 @@ pub(super) async fn export(
     answer("written", &report)
 }
 
-/// Where a file grows until it is complete.
+/// The file that grows until the export is complete.
 fn part_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".part");

@@ -1,4 +1,4 @@
-//! `types`: one line a type.
+//! `types`: one line for each type.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::span::{per_time, relative, span};
 use crate::text::{BAD, STRONG, styled, table};
 
-/// A type and its numbers. They come from counts of the store, which reads no task for them.
+/// A type and its numbers, which come from counts of the store, without reading tasks.
 #[derive(Debug, Serialize)]
 pub(super) struct TypeLine {
     #[serde(rename = "type")]
@@ -22,11 +22,11 @@ pub(super) struct TypeLine {
     pub(super) stats: TypeStats,
     /// How long the first due task has been due, ms.
     pub(super) oldest_due_ms: u64,
-    /// How many running instances may serve it.
+    /// The number of running instances that may serve it.
     pub(super) served_by: usize,
-    /// What happened in the last minutes; `None` of a store that keeps no figures.
+    /// The figures of the last minutes; `None` if the store keeps no figures.
     pub(super) recent: Option<Figures>,
-    /// Tasks done a second in that time.
+    /// Tasks done per second in that time.
     pub(super) done_per_second: Option<f64>,
     pub(super) late_p50_ms: Option<u64>,
     pub(super) late_p99_ms: Option<u64>,
@@ -63,7 +63,7 @@ impl From<TypeOverview> for TypeLine {
 }
 
 impl TypeLine {
-    /// What is wrong with it, in words; nothing where nothing is. Dead tasks have their own column.
+    /// Its problems in words; empty if there are none. Dead tasks have their own column.
     fn state(&self) -> String {
         let worse = self.troubles.iter().map(|trouble| match trouble {
             Trouble::Paused => self.pause(),
@@ -82,7 +82,7 @@ impl TypeLine {
         }
     }
 
-    /// How long the first due task has been due; nothing when none is.
+    /// How long the first due task has been due; empty if none is due.
     pub(super) fn oldest(&self) -> String {
         match self.stats.due {
             0 => String::new(),
@@ -90,23 +90,24 @@ impl TypeLine {
         }
     }
 
-    /// How fast it was in the last minutes; a dash where that is not known.
+    /// The pace of the last minutes; a dash if it is not known.
     pub(super) fn pace(&self) -> String {
         self.done_per_second.map_or("-".to_owned(), per_time)
     }
 
-    /// How late half of the starts, and all but one of a hundred, were in the last minutes.
+    /// The lateness below which half of the starts were in the last minutes, and that of 99 of a
+    /// hundred.
     pub(super) fn lateness(&self) -> [String; 2] {
         [self.late_p50_ms, self.late_p99_ms]
             .map(|ms| ms.map_or("-".to_owned(), |ms| below(Duration::from_millis(ms))))
     }
 
-    /// Whether it is in this trouble.
+    /// True if it has this problem.
     pub(super) fn is(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }
 
-    /// Whether tasks wait that nobody will run.
+    /// True if tasks are waiting that no instance will run.
     fn is_unserved(&self) -> bool {
         self.served_by == 0 && self.stats.scheduled > 0
     }

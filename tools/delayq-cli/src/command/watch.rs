@@ -1,4 +1,4 @@
-//! `watch`: what happens to the tasks of a type, as it happens.
+//! `watch`: shows what happens to the tasks of a type, live.
 
 use std::io::Write;
 use std::pin::pin;
@@ -19,16 +19,16 @@ mod event;
 use self::changes::Changes;
 use self::event::{Event, EventKind};
 
-/// Wake-ups come in crowds; looks keep this distance.
+/// Minimum time between two looks, as wake-ups come in crowds.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 
-/// What to watch.
+/// The type to watch.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// The type.
     #[arg(value_name = "TYPE")]
     task_type: TaskType,
-    /// How often it looks; a wake-up of the store makes it look at once.
+    /// How often to look; a wake-up of the store triggers a look at once.
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = read_span)]
     every: Duration,
 }
@@ -48,7 +48,7 @@ pub(super) async fn run(
     }
     let (mut looked, mut is_down) = (Instant::now(), false);
     let mut next = looked + args.every;
-    // One for all rounds: a new one would miss a signal that came between two of them.
+    // One signal for all rounds: a new one would miss a Ctrl-C that came between two rounds.
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
@@ -74,7 +74,7 @@ pub(super) async fn run(
                         is_down = false;
                         print(&events, is_json)?;
                     }
-                    // It goes on when the store is back.
+                    // Continues when the store is back.
                     Err(error) if error.is_transient() => {
                         if !std::mem::replace(&mut is_down, true) {
                             writeln!(anstream::stderr(), "{}: {error}", styled(BAD, "no answer"))?;

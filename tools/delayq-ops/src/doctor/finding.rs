@@ -1,34 +1,34 @@
-//! What a look at a store found.
+//! Findings of a check of a store.
 
 use delayq_plugin::TaskType;
 use serde::Serialize;
 
-/// One thing that is wrong, or may be.
+/// One problem, or possible problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What kind of thing it is.
+    /// The kind of problem.
     pub symptom: Symptom,
-    /// The type that it is about; `None`: the store or its instances.
+    /// The type concerned; `None` for the store or its instances.
     pub task_type: Option<TaskType>,
-    /// What was found, with its figures.
+    /// The finding, with its figures.
     pub found: String,
-    /// Why it matters.
+    /// The reason why it matters.
     pub why: String,
-    /// What to do, or the line to change.
+    /// The action to take, or the line to change.
     pub fix: String,
 }
 
-/// How bad a finding is; a larger one is worse.
+/// The severity of a finding; a larger one is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Tasks are late, or need somebody.
+    /// Tasks are late, or need somebody's attention.
     Warning,
     /// Tasks do not start, are refused, or are not as safe as promised.
     Error,
@@ -55,8 +55,8 @@ pub enum Symptom {
     Overdue,
     /// A type has dead tasks.
     Dead,
-    /// A type has as many scheduled tasks as it may have.
+    /// A type has reached its limit of scheduled tasks.
     Full,
-    /// Locks lie expired, or belong to instances that are gone.
+    /// Locks remain after their expiry, or belong to instances that are gone.
     Locks,
 }

@@ -1,4 +1,4 @@
-//! Why a task is where it is.
+//! Causes of a task's state.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,147 +9,148 @@ use serde::Serialize;
 use super::Pace;
 use crate::span;
 
-/// Why a task has not started, or what became of it, with the figures. As JSON an object whose
-/// `cause` is the name in snake case: `{"cause":"paused","until":null}`.
+/// The reason why a task has not started, or how it ended, with the figures. In JSON an object
+/// whose `cause` is the name in snake case: `{"cause":"paused","until":null}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
 #[non_exhaustive]
 pub enum Cause {
-    /// Scheduled, and its due time is ahead.
+    /// Scheduled, with its due time ahead.
     NotDue {
-        /// When it is due, on the store's clock.
+        /// Its due time, by the store's clock.
         due_at: Timestamp,
-        /// How long that is from now.
+        /// The time until then.
         #[serde(rename = "wait_ms", serialize_with = "span::millis")]
         wait: Duration,
-        /// Where the due time comes from: delay, release or requeue.
+        /// The origin of the due time: delay, release or requeue.
         from: WaitsFor,
     },
-    /// Scheduled, and waits for its next attempt after one that failed.
+    /// Scheduled, and waiting for the next attempt after a failed one.
     Retry {
-        /// When the next attempt is due, on the store's clock.
+        /// The time when the next attempt is due, by the store's clock.
         due_at: Timestamp,
-        /// How long that is from now.
+        /// The time until then.
         #[serde(rename = "wait_ms", serialize_with = "span::millis")]
         wait: Duration,
-        /// How many attempts were made.
+        /// The number of attempts made.
         attempt: u32,
-        /// When the last one failed; `None` where an earlier release has stored that.
+        /// The time when the last one failed; `None` if an earlier release stored the failure.
         failed_at: Option<Timestamp>,
-        /// What it said, see `AttemptHistory::last_error`.
+        /// Its error, see `AttemptHistory::last_error`.
         error: Option<String>,
     },
-    /// Due, and its type is paused. Since when is not stored.
+    /// Due, but its type is paused. The start of the pause is not stored.
     Paused {
         /// The end of the pause; `None`: until a resume.
         until: Option<Timestamp>,
     },
-    /// Due, and no announced instance serves its type.
+    /// Due, but no announced instance serves its type.
     Unserved {
-        /// How many instances are announced at all.
+        /// The number of all announced instances.
         instances: usize,
     },
-    /// Due, and every slot of the fleet concurrency is taken.
+    /// Due, but every slot of the fleet concurrency is taken.
     ConcurrencyFull {
-        /// The limit, if it stands in the settings of the type; those of workers are not stored.
+        /// The limit, if it is in the settings of the type; workers' limits are not stored.
         limit: Option<u32>,
-        /// How many tasks of the type run.
+        /// The number of running tasks of the type.
         running: u64,
         /// The oldest of up to 128 running tasks.
         oldest: Option<OldestRun>,
     },
-    /// Due, and the fleet rate allows no start now.
+    /// Due, but the fleet rate allows no start now.
     RateReached {
-        /// The rate, if it stands in the settings of the type; those of workers are not stored.
+        /// The rate, if it is in the settings of the type; workers' rates are not stored.
         limit: Option<Rate>,
     },
-    /// The clocks of the store and of this host do not agree on whether it is due.
+    /// Due by only one of the clocks of the store and of this host.
     ClocksDiffer {
-        /// When it is due.
+        /// Its due time.
         due_at: Timestamp,
-        /// How the clocks differ.
+        /// The difference between the clocks.
         skew: ClockSkew,
     },
-    /// Due, and tasks that were due earlier stand before it.
+    /// Due, but tasks that were due earlier come first.
     Backlog {
-        /// How many; those due in the same millisecond are not counted.
+        /// Their number, without those due in the same millisecond.
         ahead: u64,
-        /// Whether `ahead` was counted. If not, the type has more than 10,000 due tasks, or its
-        /// store does not count, and `ahead` is all of them.
+        /// True if `ahead` was counted. If not, the type has more than 10,000 due tasks, or its
+        /// store does not count, and `ahead` is the number of all of them.
         is_exact: bool,
-        /// How many tasks of the type run.
+        /// The number of running tasks of the type.
         running: u64,
         /// The oldest of up to 128 running tasks.
         oldest: Option<OldestRun>,
-        /// The present pace; `None` where the store has no figures of the last hour.
+        /// The present pace; `None` if the store has no figures for the last hour.
         pace: Option<Pace>,
-        /// How long it has to wait at this pace; `None` if that is not known.
+        /// The expected wait at this pace; `None` if not known.
         #[serde(rename = "wait_ms", serialize_with = "span::optional_millis")]
         wait: Option<Duration>,
     },
-    /// Due, and the first in line: its handlers are busy, or have yet to notice.
+    /// Due, and the next in line: its handlers are busy, or have not noticed it yet.
     Next {
-        /// How many instances serve the type, as far as they name it.
+        /// The number of instances that serve the type, as far as they name it.
         instances: usize,
-        /// How many tasks of the type run.
+        /// The number of running tasks of the type.
         running: u64,
         /// The oldest of up to 128 running tasks.
         oldest: Option<OldestRun>,
     },
-    /// It runs.
+    /// It is running.
     Running {
-        /// Since when, on the store's clock; `None` if an earlier release claimed it.
+        /// The start, by the store's clock; `None` if an earlier release claimed it.
         since: Option<Timestamp>,
         /// The attempt.
         attempt: u32,
-        /// Who runs it; `None` if an earlier release claimed it.
+        /// The instance that runs it; `None` if an earlier release claimed it.
         holder: Option<Holder>,
-        /// Whether a cancel was requested.
+        /// True if a cancel was requested.
         cancel_requested: bool,
     },
-    /// It is locked by an instance that is no longer announced: it has ended, or is cut off.
+    /// It is locked by an instance that is no longer announced: the instance has ended, or is cut
+    /// off.
     LockOrphaned {
-        /// That instance, by the short form of its identity.
+        /// The instance, by the short form of its identity.
         holder: String,
-        /// When the lock expires, and the task is given to another instance.
+        /// The time when the lock expires and another instance can take the task.
         until: Timestamp,
-        /// Whether that is over: the next claim takes it.
+        /// True if the lock has expired: the next claim takes the task.
         is_expired: bool,
         /// The attempt.
         attempt: u32,
     },
     /// It is done.
     Done {
-        /// When it ended.
+        /// The time of its end.
         at: Timestamp,
-        /// Of an at-most-once task that failed: its error.
+        /// The error of an at-most-once task that failed.
         error: Option<String>,
     },
     /// It was cancelled.
     Cancelled {
-        /// When it ended.
+        /// The time of its end.
         at: Timestamp,
     },
     /// Its expiry had passed, or its type drops late tasks.
     Expired {
-        /// When it ended.
+        /// The time of its end.
         at: Timestamp,
     },
-    /// It is dead, until somebody requeues or discards it.
+    /// It is dead until somebody requeues or discards it.
     Dead {
-        /// When it died.
+        /// The time of its death.
         at: Timestamp,
-        /// How many attempts were made.
+        /// The number of attempts made.
         attempt: u32,
-        /// What killed it.
+        /// The error that killed it.
         error: Option<String>,
     },
     /// The store has no such task.
     Unknown {
-        /// Whether the type is listed: something of it was sent or served.
+        /// True if the type is listed, so some task of it was sent or served.
         is_listed: bool,
         /// A task that ended later than this would be known, unless it was purged or its type
-        /// dropped. `None`: the store does not say.
+        /// dropped. `None`: the store does not know.
         remembered_since: Option<Timestamp>,
     },
 }
@@ -160,7 +161,7 @@ pub enum Cause {
 pub struct OldestRun {
     /// The task.
     pub id: TaskId,
-    /// When it was claimed.
+    /// The time when it was claimed.
     pub since: Timestamp,
 }
 
@@ -170,9 +171,9 @@ pub struct OldestRun {
 pub struct Holder {
     /// The short form of its identity.
     pub instance: String,
-    /// Its host; `None` when it is not announced.
+    /// Its host; `None` if it is not announced.
     pub host: Option<String>,
-    /// Its process on that host.
+    /// Its process id on that host.
     pub pid: Option<u32>,
 }
 

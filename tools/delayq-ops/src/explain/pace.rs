@@ -1,4 +1,4 @@
-//! How fast a type works off its tasks.
+//! The pace at which a type works through its tasks.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::span;
 /// How far back figures count for the present pace.
 const PRESENT: Duration = Duration::from_mins(5);
 
-/// The shortest time that a pace is taken from.
+/// The shortest time for calculating a pace.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// How many attempts of a type ended a second, by its figures of the last five minutes, or since
-/// the first one of the last hour if it is later.
+/// The number of attempts of a type that ended per second, from its figures of the last five
+/// minutes; if the first figures of the last hour are more recent, since those.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Pace {
-    /// Attempts that were done or failed, a second.
+    /// Attempts that succeeded or failed, per second.
     pub per_second: f64,
-    /// The time that this is taken from.
+    /// The time covered.
     #[serde(rename = "over_ms", serialize_with = "span::millis")]
     pub over: Duration,
 }
 
 impl Pace {
-    /// The pace by the figures that the store keeps of the last five minutes. `None` if it keeps
-    /// none, or has none of the last hour: instances of earlier releases do not count.
+    /// The pace from the store's figures of the last five minutes. `None` if it keeps no figures,
+    /// or has none for the last hour: instances of earlier releases do not count.
     pub(super) async fn present(
         tasks: &TaskSubmitService,
         task_type: &TaskType,
@@ -42,7 +42,7 @@ impl Pace {
             Err(error) => return Err(error),
         };
         let since = Step::Minute.begin(now.minus(PRESENT));
-        // A type that began to work two minutes ago does not do it at two fifths of its pace.
+        // A type that started two minutes ago must not appear to run at two fifths of its pace.
         let since = minutes.first().map_or(since, |first| first.at.max(since));
         let ended = |minute: &Spell| minute.figures.done + minute.figures.failed;
         let present = minutes.iter().filter(|minute| minute.at >= since);
@@ -53,8 +53,8 @@ impl Pace {
         Ok((!minutes.is_empty()).then_some(Self { per_second, over }))
     }
 
-    /// How long `count` tasks take at this pace; `None` if it stands still, or longer than a
-    /// hundred years.
+    /// The time that `count` tasks take at this pace; `None` if nothing ends, or if it is longer
+    /// than a hundred years.
     #[must_use]
     pub fn time_for(&self, count: u64) -> Option<Duration> {
         const CENTURY: f64 = 100.0 * 365.0 * 86_400.0;

@@ -1,4 +1,4 @@
-//! Sentence of an explanation.
+//! The sentence of an explanation.
 
 use super::{Cause, Explanation, OldestRun};
 use crate::span::said;
@@ -43,7 +43,7 @@ pub(super) fn sentence(explained: &Explanation) -> String {
     format!("{task_type} {id} {predicate}.")
 }
 
-/// What limits of the fleet hold.
+/// Explains a task held back by a fleet limit.
 fn limit(cause: &Cause) -> String {
     match cause {
         Cause::ConcurrencyFull {
@@ -65,13 +65,13 @@ fn limit(cause: &Cause) -> String {
     }
 }
 
-/// What is said of the oldest running task.
+/// The text about the oldest running task.
 fn since(oldest: Option<&OldestRun>) -> String {
     let said = |oldest: &OldestRun| format!(" (the oldest, {}, since {})", oldest.id, oldest.since);
     oldest.map_or_else(String::new, said)
 }
 
-/// The line of due tasks.
+/// Explains a task in the line of due tasks.
 fn line(cause: &Cause) -> String {
     match cause {
         Cause::Backlog {
@@ -238,7 +238,7 @@ fn unknown(remembered_since: Option<Timestamp>) -> String {
     )
 }
 
-/// An error without its line breaks, and without the full stop that ends the sentence.
+/// An error without its line breaks and without its final full stop.
 fn one_line(error: &str) -> String {
     let words: Vec<_> = error.split_whitespace().collect();
     words.join(" ").trim_end_matches('.').to_owned()

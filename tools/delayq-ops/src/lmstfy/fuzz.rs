@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: what the Redis of a lmstfy answers.
+//! Entry points for the fuzz targets: answers of a lmstfy's Redis.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use super::old_redis::OldRedis;
 use super::payload::Payload;
 use super::place::{Place, is_overdue};
 
-/// The data of a job: how many bytes its message has, and how many attributes there are.
+/// Reads the data of a job. Returns the length of its message and the number of its attributes.
 #[must_use]
 pub fn lmstfy_payload(id: &str, data: &[u8]) -> (usize, usize) {
     let payload = Payload::read(id, data.to_vec());
     (payload.message.len(), payload.attributes.len())
 }
 
-/// A member of the set, or of a list, and what its place says at `now`; `None`: it is none.
+/// Reads a member of the set, or of a list, and describes its place at `now`; `None` if it is not
+/// one.
 #[must_use]
 pub fn lmstfy_place(list: Option<&str>, member: &[u8], [score, now]: [i64; 2]) -> Option<String> {
     let place = match list {
@@ -33,10 +34,10 @@ pub fn lmstfy_place(list: Option<&str>, member: &[u8], [score, now]: [i64; 2]) -
     ))
 }
 
-/// The task that a job becomes; `None`: it cannot be one.
+/// The task made from a job; `None` if it cannot become a task.
 ///
 /// # Panics
-/// If it is due before its producer asked for it.
+/// If it is due before the time that its producer asked for.
 #[must_use]
 pub fn lmstfy_job(member: &[u8], data: &[u8], score: Option<i64>, now_ms: i64) -> Option<String> {
     let job = ImportedJob {
@@ -53,7 +54,7 @@ pub fn lmstfy_job(member: &[u8], data: &[u8], score: Option<i64>, now_ms: i64) -
     Some(format!("{} {}", task.task_type, task.id))
 }
 
-/// An answer of Redis in words; `None`: it is none, or cut off.
+/// An answer of Redis in words; `None` if it is invalid or incomplete.
 #[must_use]
 pub fn lmstfy_reply(bytes: &[u8]) -> Option<String> {
     let mut redis = OldRedis::over(tokio::io::join(bytes, tokio::io::sink()));

@@ -14,14 +14,14 @@ use super::{LMSTFY_ATTRIBUTE, LMSTFY_TRIES, lmstfy_type};
 pub(super) struct ImportedJob {
     pub(super) place: Place,
     pub(super) data: Vec<u8>,
-    /// What is left of its time to live; none: it lives for ever.
+    /// The rest of its time to live; `None`: it lives for ever.
     pub(super) ttl: Option<Duration>,
-    /// The time of its place in the set, in seconds; none: it is ready.
+    /// The time of its place in the set, in seconds; `None`: it is ready.
     pub(super) score: Option<i64>,
 }
 
 impl ImportedJob {
-    /// The task that it becomes.
+    /// The task made from it.
     pub(super) fn task(self, now: Timestamp) -> Result<NewTask> {
         let Self {
             place,
@@ -34,7 +34,7 @@ impl ImportedJob {
         let mut task = NewTask::new(task_type, TaskId::new(&place.id)?, payload.message);
         let mut waits = Duration::ZERO;
         if let Some(score) = score {
-            // The set has whole seconds, cut off: never before what the producer asked for.
+            // The set has whole seconds, rounded down: never earlier than the producer asked for.
             let at = Timestamp::from_millis(score.saturating_mul(1_000));
             let due = at.max(place.asked_due().unwrap_or(at));
             waits = due.since(now);

@@ -1,4 +1,4 @@
-//! The move of what waits in a running lmstfy.
+//! The move of the waiting jobs of a running lmstfy.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use super::report::LmstfyReport;
 
 /// The set of delayed and taken jobs.
 const TIMER: &str = "timer_set";
-/// Where a move keeps what it has taken out and not sent yet.
+/// The place for entries that a move has taken out but not sent yet.
 const TAKEN_TIMER: &str = "delayq-import/timer";
 const TAKEN: &str = "delayq-import";
 const REFUSED: &str = "delayq-import/refused";
-/// Jobs of one step.
+/// Number of jobs in one step.
 const BATCH: usize = 32;
-/// How long a move that follows waits between two looks.
+/// The wait between two looks of a move that follows.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Takes members out of one set into another; those that were there.
+/// Moves members from one set to another. Returns those that existed.
 const TAKE_TIMED: &str = "local taken = {} \
     for i = 1, #ARGV, 2 do \
       if redis.call('ZREM', KEYS[1], ARGV[i + 1]) == 1 then \
         redis.call('ZADD', KEYS[2], ARGV[i], ARGV[i + 1]) \
         taken[#taken + 1] = ARGV[i] taken[#taken + 1] = ARGV[i + 1] end end \
     return taken";
-/// Takes the oldest members out of one list into another.
+/// Moves the oldest members from one list to another.
 const TAKE_LISTED: &str = "local taken = {} \
     for i = 1, tonumber(ARGV[1]) do \
       local member = redis.call('RPOPLPUSH', KEYS[1], KEYS[2]) \
@@ -36,11 +36,12 @@ const TAKE_LISTED: &str = "local taken = {} \
       taken[i] = member end \
     return taken";
 
-/// A place that was taken out, with its time where it had one.
+/// An entry that was taken out, with its time if it had one.
 type Found = (Place, Option<i64>);
 
-/// The move of what waits in a running lmstfy into a store. It can be repeated, also after it was
-/// interrupted at any point: what it has taken out is in lists of its own until the store has it.
+/// The move of the waiting jobs of a running lmstfy into a store. It can be repeated, also after an
+/// interruption at any point: entries that it has taken out are in separate lists until the store
+/// has them.
 #[derive(Debug)]
 pub struct LmstfyImport<'a> {
     tasks: &'a TaskSubmitService,
@@ -51,10 +52,10 @@ pub struct LmstfyImport<'a> {
 
 impl<'a> LmstfyImport<'a> {
     /// Connects to the Redis of lmstfy. With `with_dead` its dead letters are moved, too: they are
-    /// ready, with one try.
+    /// due at once, with one try.
     ///
     /// # Errors
-    /// The address is none, or nobody answers there.
+    /// The address is invalid, or nobody answers there.
     pub async fn connect(
         tasks: &'a TaskSubmitService,
         address: &str,
@@ -68,10 +69,11 @@ impl<'a> LmstfyImport<'a> {
         })
     }
 
-    /// Moves what waits; with `follow` until nothing is left, also of what consumers hold now.
+    /// Moves the waiting jobs. With `follow` it continues until nothing is left, including the jobs
+    /// that consumers hold now.
     ///
     /// # Errors
-    /// Either side fails. The next move goes on from there.
+    /// Either side fails. The next move continues from there.
     pub async fn run(
         mut self,
         follow: bool,
@@ -92,7 +94,7 @@ impl<'a> LmstfyImport<'a> {
         }
     }
 
-    /// Sends what an earlier move had taken out.
+    /// Sends the jobs that an earlier move had taken out.
     async fn resume(
         &mut self,
         progress: &mut (dyn FnMut(&LmstfyReport) + Send),
@@ -235,7 +237,7 @@ impl<'a> LmstfyImport<'a> {
         Ok(())
     }
 
-    /// Counts a job of the set that is dead, unless it was acknowledged: then it has no data.
+    /// Counts a job in the set that is dead, unless it was acknowledged: then it has no data.
     async fn count_dead(&mut self, member: &[u8]) -> Result<(), LmstfyError> {
         if let Some(place) = Place::timed(member.to_vec()) {
             let key = place.data_key();
@@ -245,7 +247,7 @@ impl<'a> LmstfyImport<'a> {
         Ok(())
     }
 
-    /// The keys whose names match.
+    /// The keys with matching names.
     async fn keys(&mut self, pattern: &str) -> Result<Vec<String>, LmstfyError> {
         let (mut keys, mut cursor) = (std::collections::BTreeSet::new(), b"0".to_vec());
         loop {
@@ -358,7 +360,7 @@ impl<'a> LmstfyImport<'a> {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Puts a job aside that the store does not take.
+    /// Sets a job aside that the store does not accept.
     async fn refuse(&mut self, member: &[u8], reason: &str) -> Result<(), LmstfyError> {
         self.report.refused += 1;
         self.report.refusal = Some(reason.to_owned());

@@ -1,4 +1,4 @@
-//! A connection to the Redis of lmstfy: what little of its protocol a move takes.
+//! A connection to the Redis of lmstfy, with the small part of its protocol that a move needs.
 
 use std::io;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpStream;
 use url::Url;
 
-/// How long a command may take.
+/// The time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest answer of one value.
+/// Maximum size of one value in an answer.
 const MAX_BYTES: usize = 512 << 20;
 
-/// Why a move ended.
+/// The reason why a move ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LmstfyError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("{0}: write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]")]
     Address(String),
-    /// The Redis of lmstfy is not in reach.
+    /// The Redis of lmstfy cannot be reached.
     #[error("the Redis of lmstfy: {0}")]
     Io(#[from] io::Error),
     /// It refused a command.
     #[error("the Redis of lmstfy answered: {0}")]
     Refused(String),
-    /// The store failed; what was taken out is sent by the next move.
+    /// The store failed; jobs already taken out are sent by the next move.
     #[error("{0}: the same command goes on from here")]
     Store(#[from] delayq_plugin::Error),
 }
@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
         Self(BufStream::new(stream))
     }
 
-    /// Sends a command; its answer.
+    /// Sends a command and returns its answer.
     pub(super) async fn ask(&mut self, command: &[&[u8]]) -> Result<RespValue, LmstfyError> {
         let mut text = format!("*{}\r\n", command.len()).into_bytes();
         for part in command {
@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
         }
     }
 
-    /// A value, and how many belong to it where it is a list.
+    /// A value and, for a list, the number of its elements.
     async fn value(&mut self) -> io::Result<Result<(RespValue, usize), String>> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).await?;
@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
     }
 }
 
-/// Connects to the Redis of an address, and logs in.
+/// Connects to the Redis at an address, and logs in.
 pub(super) async fn connect(address: &str) -> Result<OldRedis, LmstfyError> {
     let bad = |reason: &str| LmstfyError::Address(reason.to_owned());
     let url = Url::parse(address).map_err(|error| bad(&error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The data of a job, as lmstfy keeps it.
+//! The data of a job, as stored by lmstfy.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-/// Characters of an id without a version: the data of its job is the message alone.
+/// Number of characters of an id without a version: the data of its job is only the message.
 const PLAIN_ID: usize = 26;
-/// What an id begins with that has the version of jobs without attributes.
+/// The first character of an id with the version of jobs without attributes.
 const PLAIN_VERSION: u8 = b'0';
 
 /// The message of a job, and its attributes.
@@ -19,12 +19,12 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Reads the data of the job `id`. For an id with a version it has the message and the
-    /// attributes: as JSON since release 1.0.15 of lmstfy, as Protocol Buffers before. Data of
-    /// another form is the message.
+    /// Reads the data of the job `id`. For an id with a version it contains the message and the
+    /// attributes: as JSON since release 1.0.15 of lmstfy, as Protocol Buffers before. Data in
+    /// another form is taken as the message.
     pub(super) fn read(id: &str, data: Vec<u8>) -> Self {
         if has_version(id) {
-            // No message of Protocol Buffers that is read here begins with a brace.
+            // No Protocol Buffers message read here begins with a brace.
             if let Some(payload) = Self::of_json(&data) {
                 return payload;
             }
@@ -40,7 +40,7 @@ impl Payload {
         }
     }
 
-    /// Reads the form of JSON; `None` for anything else.
+    /// Parses the JSON form; `None` for anything else.
     fn of_json(data: &[u8]) -> Option<Self> {
         if !data.starts_with(b"{") {
             return None;
@@ -53,7 +53,7 @@ impl Payload {
         })
     }
 
-    /// Reads the form of Protocol Buffers: the message (1), and attributes (2) of a name (1) and a
+    /// Reads the Protocol Buffers form: the message (1), and attributes (2) with a name (1) and a
     /// value (2).
     fn of(all: Vec<(u64, Vec<u8>)>) -> Self {
         let mut payload = Self::default();
@@ -74,7 +74,7 @@ impl Payload {
     }
 }
 
-/// The form of JSON. lmstfy ignores fields that it does not know, and so does this.
+/// The JSON form. Unknown fields are ignored, as lmstfy does.
 #[derive(Deserialize)]
 struct Written {
     /// In base64; an empty message may be `null`.
@@ -83,12 +83,13 @@ struct Written {
     attributes: Option<BTreeMap<String, String>>,
 }
 
-/// Whether the job with this id has more data than its message.
+/// True if the job with this id has more data than its message.
 fn has_version(id: &str) -> bool {
     id.len() != PLAIN_ID && !id.as_bytes().starts_with(&[PLAIN_VERSION])
 }
 
-/// The fields of a message of Protocol Buffers that has bytes alone; `None` for anything else.
+/// The fields of a Protocol Buffers message that has only fields of bytes; `None` for anything
+/// else.
 fn fields(mut data: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
     let mut fields = Vec::new();
     while !data.is_empty() {
@@ -150,7 +151,7 @@ mod tests {
             (br#"{"body":""}"#, b""),
             (br#"{"body":null,"attributes":null}"#, b""),
             (br#"{"body":"aGk=","later":[1]}"#, b"hi"),
-            // A message of either form that is itself one of a job is unwrapped once.
+            // A message that itself looks like a job in either form is unwrapped only once.
             (br#"{"body":"eyJib2R5IjoiYUdrPSJ9"}"#, br#"{"body":"aGk="}"#),
             (b"\x0a\x0f{\"body\":\"aGk=\"}", br#"{"body":"aGk="}"#),
             (br#"{"body":"CgJoaQ=="}"#, b"\x0a\x02hi"),

@@ -1,19 +1,19 @@
-//! Where a job is in lmstfy.
+//! The place of a job in lmstfy.
 
 use std::time::Duration;
 
 use delayq_plugin::Timestamp;
 
-/// Characters of an id without a version.
+/// Number of characters of an id without a version.
 const PLAIN_ID: usize = 26;
 
-/// Seconds after which a job is ready whose time is over, also without a server of lmstfy.
+/// Seconds after its time at which a job counts as ready, even without a lmstfy server.
 const OVERDUE: i64 = 10;
 
 /// The digits of an id, in the order of their value.
 const DIGITS: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// A job by its place: in a set, or in a list.
+/// A job with its place: in a set, or in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) namespace: String,
@@ -25,8 +25,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of the set: lengths of two bytes, the lower first, before the namespace, the queue and, with
-    /// the tries between, the id.
+    /// A member of the set: two-byte lengths, low byte first, before the namespace, the queue and,
+    /// with the tries in between, the id.
     pub(super) fn timed(member: Vec<u8>) -> Option<Self> {
         let mut rest = member.as_slice();
         let (namespace, queue) = (text(&mut rest)?, text(&mut rest)?);
@@ -40,7 +40,7 @@ impl Place {
         })
     }
 
-    /// Of the list `PREFIX/NAMESPACE/QUEUE`: the tries and the id.
+    /// A member of the list `PREFIX/NAMESPACE/QUEUE`: the tries and the id.
     pub(super) fn listed(list: &str, member: Vec<u8>) -> Option<Self> {
         let mut names = list.rsplit('/').map(str::to_owned);
         let (queue, namespace) = (names.next()?, names.next()?);
@@ -59,8 +59,8 @@ impl Place {
         format!("j/{}/{}/{}", self.namespace, self.queue, self.id)
     }
 
-    /// When it was made and the delay that its producer asked for, by its id: that has the delay in
-    /// seconds in its last four bytes. `None` for an id of another form.
+    /// Its creation time and the delay that its producer asked for, from its id, whose last four
+    /// bytes are the delay in seconds. `None` for an id of another form.
     fn asked(&self) -> Option<(Timestamp, Duration)> {
         let from = self.id.len().checked_sub(PLAIN_ID)?;
         let mut number = 0_u128;
@@ -74,31 +74,31 @@ impl Place {
         Some((Timestamp::from_millis(made), delay))
     }
 
-    /// When it is due as its producer asked.
+    /// The due time that its producer asked for.
     pub(super) fn asked_due(&self) -> Option<Timestamp> {
         self.asked().map(|(made, delay)| made.plus(delay))
     }
 
-    /// Whether it waits for its time, and is not with a consumer whose time ends at `score`. That
-    /// time is at least a second, and begins when the delay is over.
+    /// True if it waits for its delay, and is not with a consumer whose time ends at `score`. A
+    /// consumer's time is at least a second, and begins after the delay.
     pub(super) fn is_delayed(&self, score: i64, now: i64) -> bool {
         let Some((made, delay)) = self.asked() else {
             return false;
         };
         let due = made.plus(delay).as_millis() / 1_000;
-        // A second may have begun between the id and the place.
+        // A second may have begun between the creation of the id and of the place.
         let is_its_time = score == due || (score == due + 1 && now < due);
         self.tries > 0 && !delay.is_zero() && is_its_time
     }
 }
 
-/// Whether the time at `score` is over for so long that no server of lmstfy runs that would have
-/// made the job ready, or, without a try left, dead.
+/// True if the time at `score` passed so long ago that no lmstfy server can be running: it would
+/// have made the job ready or, without a try left, dead.
 pub(super) fn is_overdue(score: i64, now: i64) -> bool {
     score.saturating_add(OVERDUE) < now
 }
 
-/// The tries and the id, at the end of a member.
+/// The tries and the id at the end of a member.
 fn job(mut rest: &[u8]) -> Option<(u16, String)> {
     let (tries, id) = (short(&mut rest)?, text(&mut rest)?);
     rest.is_empty().then_some((tries, id))
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(due, 1_469_922_850_259 + 60_000);
         let (due, early) = (due / 1_000, due / 1_000 - 1);
         assert!(place.is_delayed(due, due) && !place.is_delayed(due + 5, early));
-        // With a consumer that took it at once for a second, or made a second after its id.
+        // With a consumer that took it at once for a second, or created a second after its id.
         assert!(!place.is_delayed(due + 1, due) && place.is_delayed(due + 1, early));
         assert!(is_overdue(100, 111) && !is_overdue(100, 110));
         let mut member = vec![1, 0, 26, 0];

@@ -1,4 +1,4 @@
-//! Which dead tasks of a type are meant.
+//! Selection of dead tasks of a type.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use delayq_plugin::{
 
 use crate::dead::folded;
 
-/// Dead tasks of one type that fulfil all conditions; without any, all of them.
+/// Dead tasks of one type that meet all conditions; without conditions, all of them.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a selection does nothing by itself"]
 pub struct DeadSelection {
@@ -33,7 +33,7 @@ impl DeadSelection {
         }
     }
 
-    /// What one call of a store selects so.
+    /// The tasks that one call of a store selects by this filter.
     pub(super) fn like(task_type: &str, filter: &DeadFilter) -> Self {
         let selection = Self::of(task_type);
         match filter {
@@ -51,44 +51,44 @@ impl DeadSelection {
         }
     }
 
-    /// These ids; other conditions do not count then.
+    /// Selects these ids; other conditions are then ignored.
     pub fn ids(mut self, ids: Vec<TaskId>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Those that match; its state and due times do not count.
+    /// Selects matching tasks; the filter's state and due times are ignored.
     pub fn filter(mut self, filter: TaskFilter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Those whose last error contains this text, which is not empty.
+    /// Selects tasks whose last error contains this text, which must not be empty.
     pub fn error(mut self, text: impl Into<String>) -> Self {
         self.error = Some(text.into());
         self
     }
 
-    /// Those of one of the [groups](crate::dead_groups): its `error`, in which `#` stands for each
-    /// number and id. Not an empty one: see [`without_error`](Self::without_error).
+    /// Selects one of the [groups](crate::dead_groups) by its `error`, in which `#` stands for each
+    /// number and id. It must not be empty: see [`without_error`](Self::without_error).
     pub fn group(mut self, error: impl Into<String>) -> Self {
         self.group = Some(error.into());
         self
     }
 
-    /// Those that died without an error, or of one of nothing but blanks.
+    /// Selects tasks that died without an error, or with a blank one.
     pub fn without_error(mut self) -> Self {
         self.without_error = true;
         self
     }
 
-    /// Those that died before this time.
+    /// Selects tasks that died before this time.
     pub fn died_before(mut self, time: Timestamp) -> Self {
         self.died_before = Some(time);
         self
     }
 
-    /// The first so many, by their time of death.
+    /// Selects only the first `most`, by their time of death.
     pub fn limit(mut self, most: u64) -> Self {
         self.limit = Some(most);
         self
@@ -100,17 +100,17 @@ impl DeadSelection {
         &self.task_type
     }
 
-    /// Whether it means every dead task of the type.
+    /// True if it selects every dead task of the type.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.ids.is_empty() && !self.filter.is_narrowed() && self.words().is_empty()
     }
 
-    /// Refuses conditions that every dead task fulfils, and filters that cannot be meant. Each use
-    /// of the selection does so, too.
+    /// Refuses conditions that every dead task meets, and contradictory filters. Each use of the
+    /// selection does this, too.
     ///
     /// # Errors
-    /// `InvalidInput`, and no other.
+    /// Only `InvalidInput`.
     pub fn check(&self) -> Result<()> {
         self.filter.clone().state(TaskState::Dead).check()?;
         for (name, text) in [("error_contains", &self.error), ("error_like", &self.group)] {
@@ -121,7 +121,7 @@ impl DeadSelection {
         Ok(())
     }
 
-    /// Whether a dead task fulfils the conditions that are no part of the filter.
+    /// True if a dead task meets the conditions outside the filter.
     fn matches(&self, task: &TaskInfo) -> bool {
         let error = task.history.last_error.as_deref().unwrap_or_default();
         self.error.as_ref().is_none_or(|text| error.contains(text))
@@ -133,17 +133,16 @@ impl DeadSelection {
             && self.died_before.is_none_or(|before| task.at < before)
     }
 
-    /// The ids of the tasks that are meant, by their time of death. Reads all dead tasks of the
-    /// type in pages of 128, unless ids are given.
+    /// The ids of the selected tasks, by their time of death. Reads all dead tasks of the type in
+    /// pages of 128, unless ids are given.
     ///
     /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant and for an empty text, and those of the
-    /// store.
+    /// `InvalidInput` for a contradictory filter and for an empty text, and the store's errors.
     pub async fn find(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>> {
         self.read(tasks, |task| task.id).await
     }
 
-    /// As [`find`](Self::find), with all that is known of each task.
+    /// Like [`find`](Self::find), with all facts about each task.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -151,7 +150,7 @@ impl DeadSelection {
         self.read(tasks, |task| task).await
     }
 
-    /// The tasks that are meant, as `pick` keeps them.
+    /// The selected tasks, each converted by `pick`.
     async fn read<T>(
         &self,
         tasks: &TaskSubmitService,
@@ -187,7 +186,7 @@ impl DeadSelection {
         }
     }
 
-    /// The conditions that are no part of the filter, as words.
+    /// The conditions outside the filter, as words.
     fn words(&self) -> Vec<String> {
         let (error, group) = (self.error.iter(), self.group.iter());
         let error = error.map(|text| format!("error contains {text:?}"));
@@ -199,7 +198,7 @@ impl DeadSelection {
         words.chain(before).chain(limit).collect()
     }
 
-    /// How many tasks are meant. Without conditions it is one call.
+    /// The number of selected tasks. Without conditions this takes one call.
     ///
     /// # Errors
     /// As [`find`](Self::find).

@@ -1,8 +1,8 @@
-//! What an error says of a deed.
+//! The meaning of an error for a change.
 
 use delayq_plugin::Error;
 
-/// Whether the store has changed nothing, because of what it holds.
+/// True if the store refused the change because of its content, and changed nothing.
 pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
@@ -10,7 +10,7 @@ pub(super) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Whether the caller was mistaken, and the store was not asked.
+/// True if the caller made a mistake, and the store was not asked.
 pub(super) fn is_no_deed(error: &Error) -> bool {
     matches!(
         error,

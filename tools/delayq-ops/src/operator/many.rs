@@ -1,4 +1,4 @@
-//! Changes of many tasks: logged before and after.
+//! Changes of many tasks, logged before and after.
 
 use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{BulkChange, BulkError, DeadFilter, TaskType};
@@ -8,7 +8,7 @@ use super::{
     TaskSubmitService,
 };
 
-/// What becomes of dead tasks.
+/// The change of dead tasks.
 #[derive(Clone, Copy)]
 pub(super) enum DeadAction {
     Requeue { interval: Duration },
@@ -30,7 +30,7 @@ impl DeadAction {
         }
     }
 
-    /// Makes the change by one call of the store.
+    /// Makes the change with one call to the store.
     async fn make(
         self,
         tasks: &TaskSubmitService,
@@ -43,7 +43,7 @@ impl DeadAction {
         }
     }
 
-    /// How many tasks one call takes: with an interval, those of about a second.
+    /// Number of tasks in one call: with an interval, those of about a second.
     fn slice(self) -> usize {
         let second = Duration::from_secs(1).as_nanos();
         match second.checked_div(self.interval().as_nanos()) {
@@ -55,7 +55,7 @@ impl DeadAction {
     }
 }
 
-/// Requeues or discards dead tasks, slice by slice. Returns how many were changed.
+/// Requeues or discards dead tasks, slice by slice. Returns the number changed.
 pub(super) async fn change_dead(
     operator: &Operator,
     selection: &DeadSelection,
@@ -86,7 +86,7 @@ pub(super) async fn change_dead(
     ended.map(|()| done)
 }
 
-/// Requeues or discards what one call of the store does.
+/// Requeues or discards dead tasks with one call to the store.
 pub(super) async fn change_dead_once(
     operator: &Operator,
     task_type: &str,
@@ -138,7 +138,7 @@ async fn change_slices(
 pub(super) async fn purge(operator: &Operator, task_type: &str, state: TaskState) -> Result<u64> {
     TaskType::new(task_type)?;
     if state == TaskState::Running {
-        // The store says why that is refused.
+        // The store's error tells why this is refused.
         return operator.tasks.purge(task_type, state).await;
     }
     let target = format!("all {state} tasks");
@@ -151,7 +151,7 @@ pub(super) async fn purge(operator: &Operator, task_type: &str, state: TaskState
     purged
 }
 
-/// The entry before a change of many tasks. Without it nothing is changed.
+/// Writes the entry before a change of many tasks. If that fails, nothing is changed.
 pub(super) async fn begin(operator: &Operator, action: &Action, count: Option<u64>) -> Result<()> {
     let begun = action.clone().ended(ActionEnd::Begun, "");
     let begun = match count {
@@ -161,7 +161,7 @@ pub(super) async fn begin(operator: &Operator, action: &Action, count: Option<u6
     operator.log(&begun).await
 }
 
-/// The entry after a change of many tasks.
+/// Writes the entry after a change of many tasks.
 async fn end(operator: &Operator, action: Action, ended: &Result<()>, detail: &str) {
     let action = match ended {
         Ok(()) => action.ended(ActionEnd::Done, detail),
@@ -170,7 +170,7 @@ async fn end(operator: &Operator, action: Action, ended: &Result<()>, detail: &s
     operator.record(&action).await;
 }
 
-/// Does a bulk change between its two entries.
+/// Makes a bulk change between its two entries.
 pub(super) async fn change_all(
     operator: &Operator,
     action: Action,

@@ -1,8 +1,8 @@
-//! The entries of tasks that come in from a file or from another store.
+//! Log entries for tasks that are imported from a file or from another store.
 
 use super::{Action, ActionEnd, Operator, TransferError, TransferReport, many};
 
-/// The entry before. Without it no task is sent.
+/// Writes the entry before. If that fails, no task is sent.
 pub(super) async fn begin(operator: &Operator, action: &Action) -> Result<(), TransferError> {
     let unlogged = |error: delayq_plugin::Error| {
         TransferError::new(TransferReport::default(), None, error.into())
@@ -10,7 +10,7 @@ pub(super) async fn begin(operator: &Operator, action: &Action) -> Result<(), Tr
     many::begin(operator, action, None).await.map_err(unlogged)
 }
 
-/// The entry after, with what the report counts.
+/// Writes the entry after, with the numbers of the report.
 pub(super) async fn end(
     operator: &Operator,
     action: Action,

@@ -1,11 +1,11 @@
-//! How actions ended, as words for the log.
+//! Ends of actions in words, for the log.
 
 use std::fmt;
 
 use delayq_plugin::store::{ActionEnd, Setting, SubmitOutcome};
 use delayq_plugin::{CancelOutcome, ChangeOutcome, Rate, Receipt, TaskType, TypeSettings};
 
-/// An end, and what else is to be said.
+/// An end, and further text about it.
 type End = (ActionEnd, String);
 
 pub(super) fn sent(receipt: &Receipt) -> End {
@@ -52,7 +52,7 @@ fn refused(why: impl Into<String>) -> End {
     (ActionEnd::Refused, why.into())
 }
 
-/// `detail`, and the types that `asked` was found to mean, unless it is the one.
+/// `detail`, and the types that `asked` matched, unless it is just that one type.
 pub(super) fn of_types(asked: &str, found: &[TaskType], detail: &str) -> End {
     let names: Vec<_> = found.iter().map(TaskType::as_str).collect();
     let names = match names.as_slice() {
@@ -65,7 +65,7 @@ pub(super) fn of_types(asked: &str, found: &[TaskType], detail: &str) -> End {
     (ActionEnd::Done, format!("{detail}{between}{names}"))
 }
 
-/// What was set, such as `max pending 500, fleet rate none`.
+/// The changed settings, such as `max pending 500, fleet rate none`.
 pub(super) fn settings(settings: &TypeSettings) -> String {
     let rate = |rate: &Rate| {
         let Rate { starts, per, burst } = *rate;

@@ -6,10 +6,10 @@ use delayq_plugin::{Error, SubmitOutcome, TaskState, TaskSubmitService};
 use super::line::Line;
 use super::{DeadTasks, Rejected, TransferError, TransferFault, TransferReport};
 
-/// Bytes of messages that are gathered before they are sent.
+/// Number of bytes of messages collected before they are sent.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Gathers lines and sends them in batches.
+/// Collects lines and sends them in batches.
 pub(super) struct Arrivals<'a> {
     tasks: &'a TaskSubmitService,
     dead: DeadTasks,
@@ -38,7 +38,7 @@ impl<'a> Arrivals<'a> {
         TransferError::new(self.report.clone(), Some(number), fault)
     }
 
-    /// Takes a line; returns whether that sent a batch.
+    /// Takes a line. Returns true if that sent a batch.
     pub(super) async fn take(&mut self, number: u64, line: Line) -> Result<bool, TransferError> {
         self.report.read += 1;
         if line.state == TaskState::Dead && self.dead == DeadTasks::LeaveOut {
@@ -54,8 +54,8 @@ impl<'a> Arrivals<'a> {
         Ok(is_full)
     }
 
-    /// Sends what waits. A task that the store refuses for itself is noted; a store that fails
-    /// stops the transfer at the first line that it failed for.
+    /// Sends the collected tasks. If the store refuses a single task, that is noted; if the store
+    /// fails, the transfer stops at the first line concerned.
     pub(super) async fn send(&mut self) -> Result<(), TransferError> {
         let now = self.tasks.clock().now();
         let (mut sent, mut tasks) = (Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ impl<'a> Arrivals<'a> {
     }
 }
 
-/// Whether another task may be accepted all the same.
+/// True if another task may still be accepted.
 fn is_about_the_task(error: &Error) -> bool {
     matches!(
         error,

@@ -1,22 +1,22 @@
-//! Why a transfer stopped.
+//! Errors that stop a transfer.
 
 use std::fmt;
 
 use super::TransferReport;
 
-/// A transfer stopped before its end. What the report counts is done; a repeat does the rest.
+/// A transfer stopped before its end. The counts in the report are done; a repeat does the rest.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransferError {
-    /// What was done until then. In a box, so that results stay small.
+    /// The work done so far. Boxed, so that results stay small.
     pub report: Box<TransferReport>,
-    /// The line that it stopped at, from 1; `None` of an export.
+    /// The line at which it stopped, from 1; `None` for an export.
     pub line: Option<u64>,
-    /// Why.
+    /// The reason.
     pub fault: TransferFault,
 }
 
-/// Why a transfer stopped.
+/// The reason why a transfer stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferFault {
@@ -26,7 +26,7 @@ pub enum TransferFault {
     /// The file failed.
     #[error(transparent)]
     File(#[from] std::io::Error),
-    /// The line is no task.
+    /// The line is not a task.
     #[error("{0}")]
     Line(String),
 }

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 
 use super::TransferFault;
 
-/// The version of the form.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// Largest message that any limits allow: 1 MiB.
+/// Maximum message size that any limits allow: 1 MiB.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// The stored form. Fields that an import does not know are left out, within a version.
+/// The stored format. Within a version, an import ignores fields that it does not know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     v: u32,
@@ -26,7 +26,8 @@ pub(crate) struct Line {
     pub(crate) task_type: TaskType,
     pub(crate) id: TaskId,
     pub(super) state: TaskState,
-    /// When its next attempt is due; of a dead task, when it died. Milliseconds since the epoch.
+    /// The due time of its next attempt or, for a dead task, the time of its death. Milliseconds
+    /// since the epoch.
     at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
@@ -36,12 +37,12 @@ pub(crate) struct Line {
     message_base64: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
-    /// What follows is for people.
+    /// The rest is for people.
     #[serde(skip_deserializing)]
     past: Past,
 }
 
-/// What an import cannot restore.
+/// The part that an import cannot restore.
 #[derive(Debug, Default, Serialize)]
 struct Past {
     submitted_at: Option<Timestamp>,
@@ -104,13 +105,13 @@ impl Line {
         }
     }
 
-    /// Bytes that it takes in memory, roughly.
+    /// Its approximate size in memory in bytes.
     pub(super) fn size(&self) -> usize {
         let size = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         size(&self.message) + size(&self.message_base64)
     }
 
-    /// The task to submit, checked as a job is; `now` is this host's time.
+    /// The task to submit, checked like a job; `now` is this host's time.
     pub(crate) fn task(&self, now: Timestamp) -> Result<NewTask, TransferFault> {
         let message = self.message_bytes()?;
         let mut job = DelayQueueJob::raw(self.task_type.as_str(), message)

@@ -1,13 +1,13 @@
-//! What a transfer did.
+//! Report of a transfer.
 
 use delayq_plugin::TaskId;
 use delayq_plugin::TaskType;
 use serde::Serialize;
 
-/// Refusals that a report names; the others are counted.
+/// Number of refusals named in a report; further ones are only counted.
 const MOST_NAMED: usize = 100;
 
-/// What a transfer did, or has done so far.
+/// The result of a transfer, or its progress so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TransferReport {
@@ -15,11 +15,11 @@ pub struct TransferReport {
     pub read: u64,
     /// Tasks written: to the file, or new in the store.
     pub written: u64,
-    /// Tasks that the store had already.
+    /// Tasks that the store already had.
     pub existing: u64,
     /// Dead tasks that were left out.
     pub dead_left_out: u64,
-    /// Tasks that ran when an export or a copy began, and are in none of it.
+    /// Tasks that were running when an export or a copy began, and are not included.
     pub running_left: u64,
     /// Tasks that the store refused.
     pub refused: u64,
@@ -27,7 +27,7 @@ pub struct TransferReport {
     pub refusals: Vec<Rejected>,
 }
 
-/// A task that the store refused. The others are not held up by it.
+/// A task that the store refused. The other tasks are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Rejected {
@@ -37,7 +37,7 @@ pub struct Rejected {
     pub task_type: TaskType,
     /// The task.
     pub id: TaskId,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

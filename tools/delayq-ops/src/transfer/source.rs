@@ -8,11 +8,12 @@ use super::line::Line;
 use super::{DeadTasks, TransferFault};
 use crate::selection::selected;
 
-/// Tasks of one page. With the largest messages it holds 64 MiB.
+/// Number of tasks in one page. With the largest messages it holds 64 MiB.
 const PAGE: usize = 64;
 
-/// One way through the tasks of some types. It only goes forward, and of each type it reads at most
-/// twice the tasks that were there at the start, and a thousand, so that it ends beside a sender.
+/// One pass through the tasks of some types. It only goes forward. For each type it reads at most
+/// twice the number of tasks present at the start plus a thousand, so that it ends even while tasks
+/// are being sent.
 pub(super) struct Source<'a> {
     tasks: &'a TaskSubmitService,
     left: VecDeque<Listing>,
@@ -60,7 +61,7 @@ impl<'a> Source<'a> {
         Ok(source)
     }
 
-    /// The next tasks, perhaps none; `None` at the end.
+    /// The next tasks, possibly none; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Line>>, TransferFault> {
         let Some(listing) = self.left.front_mut() else {
             return Ok(None);

@@ -6,12 +6,12 @@ use delayq_core::{AttemptHistory, DelayQueueJob, TaskState, Timestamp};
 use super::repeat::only_its_repeat_is_settled;
 use super::rig::{LONG, Rig, SHORT, TYPE, dead, job, release, retry, usual_type};
 
-/// The request to run `id` again, as number `n`.
+/// A request to run `id` again, with number `n`.
 fn again(id: &str, n: u32) -> DelayQueueJob {
     job(id).header("n", n.to_string()).again_if_running()
 }
 
-/// Sends a job that has to wait for the end of its task; returns when it is due.
+/// Sends a job that has to wait for the end of its task. Returns its due time.
 async fn waits(rig: &Rig, job: DelayQueueJob) -> Timestamp {
     let id = job.task_id().to_owned();
     let outcome = rig.submit(job).await;
@@ -22,7 +22,7 @@ async fn waits(rig: &Rig, job: DelayQueueJob) -> Timestamp {
     due_at
 }
 
-/// The task is that of request `n` now, with no history, and nothing follows it.
+/// Asserts that the task is now that of request `n`, without a history, and that no request waits.
 async fn is_request(rig: &Rig, id: &str, n: u32) {
     let info = rig.info(id).await;
     assert_eq!(
@@ -48,7 +48,7 @@ pub async fn a_running_task_runs_again_when_it_is_done(rig: &Rig) {
     let second = rig.claim_one().await;
     assert_eq!((second.attempt, &second.headers["n"][..]), (1, "2"));
     assert!(second.lock.fence > first.lock.fence && second.due_at >= before);
-    // The answer to the settlement may have been lost.
+    // Repeated, as if the answer to the settlement had been lost.
     assert_eq!(
         rig.settle(&first.lock, AttemptEnd::Done).await,
         SettleOutcome::Settled
@@ -102,7 +102,7 @@ pub async fn what_runs_again_has_its_own_time_expiry_and_message(rig: &Rig) {
     assert!(info.submitted_at.unwrap() <= submitted_at.plus(std::time::Duration::from_millis(1)));
     let task = rig.claim_one().await;
     assert_eq!((task.lock.id.as_str(), task.message), ("2", large));
-    // It was not late: it had to wait for the end of the run.
+    // The task was not late: it had to wait for the end of the run.
     assert!(task.due_at >= sooner.plus(SHORT / 2));
 }
 
@@ -114,7 +114,7 @@ pub async fn the_last_request_counts_and_with_keep_the_first(rig: &Rig) {
     assert_eq!(waits(rig, again("1", 5).keep()).await, due_at);
     rig.settled(&task.lock, AttemptEnd::Done).await;
     is_request(rig, "1", 4).await;
-    // It waits now, so the rule for a taken id holds.
+    // The task is scheduled now, so the rule for an existing id applies.
     let state = TaskState::Scheduled;
     assert_eq!(
         rig.submit(again("1", 5)).await,
@@ -134,7 +134,7 @@ pub async fn debounced_requests_share_their_longest_wait(rig: &Rig) {
     assert_eq!(last, first.plus(SHORT));
     rig.settled(&task.lock, AttemptEnd::Done).await;
     is_request(rig, "1", 3).await;
-    // It waits on as the debounced task that it is.
+    // It keeps waiting as a debounced task.
     rig.submit(again("1", 4).debounce(LONG, LONG + SHORT)).await;
     assert_eq!(rig.info("1").await.at, last);
 }
@@ -193,7 +193,7 @@ pub async fn a_task_that_expires_between_two_attempts_runs_again(rig: &Rig) {
     let expires_at = rig.now().await.plus(SHORT);
     rig.accept(job("1").expires_at(expires_at)).await;
     let Some(task) = rig.claim().await.tasks.pop() else {
-        // A slow machine let it expire before the first attempt.
+        // On a slow machine it may have expired before the first attempt.
         assert_eq!(rig.state("1").await, Some(TaskState::Expired));
         return;
     };

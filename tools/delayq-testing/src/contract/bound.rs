@@ -1,4 +1,4 @@
-//! The bound on scheduled tasks: new ones beyond it are refused, and nothing else is.
+//! The limit on scheduled tasks: new tasks beyond it are refused, and nothing else is.
 
 use delayq_core::operate::{DeadFilter, TypeSettings, TypeStats};
 use delayq_core::store::{AttemptEnd, SubmitOutcome};
@@ -130,7 +130,7 @@ pub async fn an_ended_task_is_known_though_its_type_is_full(rig: &Rig) {
         rig.submit(job("done")).await,
         SubmitOutcome::AlreadyExists { state }
     );
-    // Another request would be a new task, and so would the same one once more.
+    // A different request would be a new task, and so would a repeat of the same one.
     for job in [
         DelayQueueJob::raw(usual_type().as_str(), "else").id("done"),
         job("done").replace(),

@@ -77,7 +77,7 @@ pub async fn rescheduling_keeps_message_headers_and_attempts(rig: &Rig) {
     assert!(after.at < before.at);
     assert_eq!(after.due_at, Some(after.at));
     (after.at, after.due_at, after.waits_for) = (before.at, before.due_at, before.waits_for);
-    // When the attempt before was due is known by the due time that was asked for last.
+    // The due time of the previous attempt is derived from the last requested due time.
     after.errors[0].due_at = before.errors[0].due_at;
     assert_eq!(after, before);
     rig.pass(SHORT).await;
@@ -137,7 +137,7 @@ pub async fn an_update_gives_headers_that_the_task_has_new_values(rig: &Rig) {
             .store()
             .update_with(&task_type, &before.id, new, &values);
         let changed = match updated.await {
-            // A store need not have it.
+            // This operation is optional.
             Err(Error::Unsupported(_)) => return,
             changed => changed,
         };

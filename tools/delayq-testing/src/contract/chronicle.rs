@@ -1,4 +1,4 @@
-//! Figures by minute and hour, and the log of actions. A store without them is left alone.
+//! Figures by minute and hour, and the log of actions. Skipped for a store without them.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn figures_of(
     rig.store().figures(task_type, step, since).await
 }
 
-/// When each span begins, and how many attempts started in it.
+/// The start of each span, and the number of attempts started in it.
 async fn starts(rig: &Rig, task_type: &TaskType, step: Step) -> Vec<(Timestamp, u64)> {
     let spells = figures_of(rig, task_type, step, Timestamp::ZERO).await;
     let starts = |spell: &Spell| (spell.at, spell.figures.started);
@@ -71,7 +71,7 @@ pub async fn figures_of_instances_add_up_by_minute_and_hour(rig: &Rig) {
     let task_type = usual_type();
     assert_eq!(starts(rig, &task_type, Step::Minute).await, []);
     add(rig, &task_type, &[spell(first, 3), spell(second, 1)]).await;
-    // Another instance, and within the minute.
+    // From another instance, within the same minute.
     add(rig, &task_type, &[spell(first.plus(MINUTE / 2), 4)]).await;
     add(rig, &task_type, &[spell(hour.plus(HOUR), 5)]).await;
     let minutes = starts(rig, &task_type, Step::Minute).await;
@@ -204,7 +204,7 @@ pub async fn a_log_of_actions_is_read_page_by_page(rig: &Rig) {
     }
     let first = actions(rig, None, 2).await;
     assert_eq!(verbs(&first), ["e", "d"]);
-    // What is logged meanwhile shifts nothing.
+    // Entries logged meanwhile do not shift the pages.
     log(rig, &action("f")).await;
     let second = actions(rig, Some(first[1].number), 2).await;
     assert_eq!(verbs(&second), ["c", "b"]);

@@ -1,4 +1,4 @@
-//! Claiming: what is due, in which order, never early, and when to call again.
+//! Claims: the tasks claimed, their order, never early, and the time of the next call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub async fn a_claim_takes_tasks_by_due_time_then_by_id(rig: &Rig) {
     let tasks = tasks.map(|(id, ms)| (id.to_owned(), base.plus(millis(ms))));
     schedule(rig, tasks).await;
     for id in ["b", "c", "a", "~", "!", "Z", "10", "9"] {
-        // None is due before the last one has been moved, on a slow machine too.
+        // No task is due before the last one has been moved, even on a slow machine.
         let due_at = rig.info(id).await.at.minus(LONG).plus(50 * SHORT);
         let _ = rig.reschedule(id, When::At(due_at)).await;
     }
@@ -296,7 +296,7 @@ pub async fn locks_live_on_the_stores_clock_alone(rig: &Rig) {
 
 pub async fn an_expiry_is_not_judged_by_a_store_clock_far_ahead(rig: &Rig) {
     rig.accept(job("1").expires_after(SHORT)).await;
-    // A slow machine may have let it expire before the first claim: then there is nothing to see.
+    // On a slow machine it may have expired before the first claim; then there is nothing to check.
     let claimed = rig.claim().await;
     if let Some(first) = claimed.tasks.first() {
         rig.expire(&first.lock).await;

@@ -1,5 +1,4 @@
-//! For stores on a clock that a test can set: somebody sets the time of day, forwards and
-//! backwards.
+//! For stores with a clock that a test can set: the time of day is set forwards and backwards.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use delayq_core::{Store, TaskState, Timestamp, days, hours};
 use super::rig::{LONG, Rig, job, retry};
 use super::{SettableClock, StoreUnderTest};
 
-/// A store whose clock a test sets.
+/// A store whose clock is set by a test.
 pub struct Timed<H> {
     harness: Arc<H>,
     rig: Rig,
@@ -56,7 +55,7 @@ impl<H: SettableClock> Timed<H> {
         time
     }
 
-    /// What every test ends with.
+    /// The end of every test.
     pub async fn finish(self) {
         self.rig.finish().await;
     }

@@ -1,4 +1,4 @@
-//! For stores whose data a test can damage: the audit finds it, and it blocks nothing.
+//! For stores whose data a test can damage: the audit finds the damage, and it blocks nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use delayq_core::store::{EndCause, StoreOptions};
 use super::rig::{LONG, Rig, id, job, usual_type};
 use super::{Damage, Damageable};
 
-/// A store with three scheduled tasks, of which a test damages `2`.
+/// A store with three scheduled tasks; a test damages `2`.
 #[derive(Debug)]
 pub struct Damaged<H> {
     harness: Arc<H>,
@@ -53,7 +53,7 @@ impl<H: Damageable> Damaged<H> {
         self.rig.store().audit(&usual_type(), repair).await.unwrap()
     }
 
-    /// The audit finds the damage, mends it, and then finds nothing.
+    /// Asserts that the audit finds the damage, mends it, and then finds nothing.
     async fn is_found_and_mended(&self) {
         let found = self.audit(false).await;
         let is_it = |report: &AuditReport, repaired: bool| {
@@ -66,7 +66,7 @@ impl<H: Damageable> Damaged<H> {
         assert_eq!(self.audit(false).await.problems, []);
     }
 
-    /// The undamaged tasks run as if nothing had happened.
+    /// Asserts that the undamaged tasks run as usual.
     async fn others_run(&self) {
         for id in ["1", "3"] {
             self.rig.run_now(id).await;
@@ -75,7 +75,7 @@ impl<H: Damageable> Damaged<H> {
         claimed.assert_order(&["1", "3"]);
     }
 
-    /// What every test ends with.
+    /// The end of every test.
     pub async fn finish(self) {
         self.rig.finish().await;
     }

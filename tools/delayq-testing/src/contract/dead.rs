@@ -1,4 +1,4 @@
-//! Dead letters: requeue and discard, by id, by filter, at an interval. And the purge of a state.
+//! Dead tasks: requeue and discard, by id, by filter, at an interval. Also the purge of a state.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use delayq_core::{Error, TaskId, TaskState, TaskType, When, minutes};
 
 use super::rig::{LONG, Rig, SHORT, dead, id, ids, job, usual_type};
 
-/// Dead tasks, in this order of death, each with the error `error of ID`.
+/// Makes tasks die in this order, each with the error `error of ID`.
 async fn die(rig: &Rig, dying: &[&str]) {
     for id in dying {
         let task = rig.run(id).await;
@@ -121,7 +121,7 @@ pub async fn dead_tasks_are_requeued_in_order_of_death_at_the_interval(rig: &Rig
 }
 
 pub async fn dead_tasks_are_requeued_by_id_in_the_order_given(rig: &Rig) {
-    // One of them is called as this way to choose them is.
+    // One id is `ids`, the word for this kind of selection.
     die(rig, &["a", "ids", "b", "c"]).await;
     rig.bring("scheduled", TaskState::Scheduled).await;
     let wanted = by_ids(&["c", "unknown", "scheduled", "a", "c"]);
@@ -232,7 +232,7 @@ async fn use_every_state_but_dead(rig: &Rig) {
     }
 }
 
-/// So many dead tasks that no single step takes them all.
+/// Creates so many dead tasks that no single step can take them all.
 async fn bury(rig: &Rig, count: usize) {
     let names: Vec<String> = (0..count).map(|n| format!("{n:03}")).collect();
     let running = rig.run_more(names).await;
@@ -265,7 +265,7 @@ pub async fn hundreds_of_dead_tasks_are_discarded(rig: &Rig) {
     assert_eq!(rig.store().stats(&usual_type()).await.unwrap().dead, 0);
 }
 
-/// Behind more than one step takes, which died in few moments.
+/// There are more tasks before it than one step takes, which died at only a few different times.
 pub async fn dead_tasks_are_found_by_their_error_behind_hundreds_of_others(rig: &Rig) {
     bury(rig, 300).await;
     rig.pass(Duration::from_millis(2)).await;

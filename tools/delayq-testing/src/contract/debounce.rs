@@ -9,7 +9,7 @@ fn debounced(id: &str) -> DelayQueueJob {
     job(id).debounce(LONG, 2 * LONG)
 }
 
-/// The outcome of a submit that takes the place of the task `id`, as the task is now.
+/// The outcome of a submit that replaced the task `id`, with its present due time.
 async fn replaced(rig: &Rig, id: &str) -> SubmitOutcome {
     SubmitOutcome::Accepted {
         due_at: rig.info(id).await.at,
@@ -28,7 +28,7 @@ pub async fn a_debounced_task_moves_with_each_send_and_keeps_its_first_submit(ri
     assert_eq!(second.submitted_at, first.submitted_at);
     assert_eq!(second.headers["version"], "2");
     rig.pass(SHORT).await;
-    // The same request, too.
+    // Also for the same request.
     rig.submit(debounced("1").header("version", "2")).await;
     assert!(rig.info("1").await.at >= second.at.plus(SHORT));
 }
@@ -57,7 +57,7 @@ pub async fn a_debounced_task_waits_no_longer_than_its_longest_wait(rig: &Rig) {
     assert_eq!(rig.info("1").await.submitted_at, first.submitted_at);
     rig.accept(job("4").debounce(SHORT, SHORT)).await;
     rig.pass(2 * SHORT).await;
-    // Its wait is over: it is due at once, and not in the past.
+    // Its wait is over: it is due now, and not in the past.
     let now = rig.now().await;
     rig.submit(job("4").debounce(SHORT, SHORT).header("version", "2"))
         .await;

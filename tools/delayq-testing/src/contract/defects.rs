@@ -1,11 +1,12 @@
-//! What published designs of delayed queues got wrong, each as a test.
+//! Defects of published designs of delayed queues, with one test for each.
 
 use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, SubmitOutcome};
 use delayq_core::{DelayQueueJob, Lock, TaskState, TaskType, When, hours, millis, minutes};
 
 use super::rig::{LONG, Rig, SHORT, TYPE, every_end, job, retry, usual_type};
 
-/// A lock whose value was the task's id: whoever lost it could free it for its successor.
+/// The value of a lock was the task's id: a holder that had lost it could free it for its
+/// successor.
 pub async fn a_zombie_cannot_free_its_successors_lock(rig: &Rig) {
     let zombie = rig.run("1").await;
     rig.expire(&zombie.lock).await;
@@ -21,7 +22,7 @@ pub async fn a_zombie_cannot_free_its_successors_lock(rig: &Rig) {
     rig.settled(&successor.lock, AttemptEnd::Done).await;
 }
 
-/// The handler looked at the head of the bucket alone: moved later, it hid all behind it.
+/// The handler looked only at the head of the bucket: once moved later, it hid all tasks behind it.
 pub async fn a_task_moved_later_does_not_block_its_type(rig: &Rig) {
     rig.accept(job("first").after(minutes(1))).await;
     let due_at = rig.accept(job("second").after(minutes(2))).await;
@@ -32,7 +33,7 @@ pub async fn a_task_moved_later_does_not_block_its_type(rig: &Rig) {
     assert_eq!(rig.claim_one().await.lock.id.as_str(), "second");
 }
 
-/// A cancelled task kept its message until it would have been due.
+/// A cancelled task kept its message until its due time.
 pub async fn a_cancelled_task_frees_its_memory_at_once(rig: &Rig) {
     rig.accept(job("1").after(hours(1_000)).header("shop", "berlin"))
         .await;
@@ -43,7 +44,7 @@ pub async fn a_cancelled_task_frees_its_memory_at_once(rig: &Rig) {
     assert_eq!((stats.scheduled, stats.next_due), (0, None));
 }
 
-/// Acknowledging needed no lock: anybody could destroy a task that still waited.
+/// An acknowledgement needed no lock: anybody could destroy a task that was still waiting.
 pub async fn finishing_a_waiting_task_is_impossible_without_its_lock(rig: &Rig) {
     rig.accept(job("never-ran").after(LONG)).await;
     let ran = rig.run("ran").await;
@@ -65,7 +66,7 @@ pub async fn finishing_a_waiting_task_is_impossible_without_its_lock(rig: &Rig) 
     }
 }
 
-/// The duplicate was looked for among the waiting tasks only.
+/// Only the waiting tasks were searched for duplicates.
 pub async fn a_duplicate_submit_while_running_makes_no_second_copy(rig: &Rig) {
     let task = rig.run("1").await;
     let state = TaskState::Running;
@@ -86,14 +87,14 @@ pub async fn a_duplicate_submit_while_running_makes_no_second_copy(rig: &Rig) {
     rig.claims_nothing().await;
 }
 
-/// Bodies went through JSON strings.
+/// Message bodies were converted to JSON strings.
 pub async fn binary_bodies_are_not_corrupted(rig: &Rig) {
     let body = [0xff, 0xfe, 0x00, 0xc3, 0x28, 0xed, 0xa0, 0x80];
     rig.accept(DelayQueueJob::raw(TYPE, body)).await;
     assert_eq!(rig.claim_one().await.message, body);
 }
 
-/// Equal bodies were taken for equal tasks.
+/// Tasks with equal bodies counted as equal.
 pub async fn equal_messages_are_different_tasks(rig: &Rig) {
     rig.accept(DelayQueueJob::raw(TYPE, "same")).await;
     rig.accept(DelayQueueJob::raw(TYPE, "same")).await;
@@ -104,7 +105,7 @@ pub async fn equal_messages_are_different_tasks(rig: &Rig) {
 pub async fn a_claimed_task_is_kept_until_it_is_settled(rig: &Rig) {
     let task = rig.run("1").await;
     assert_eq!(rig.info("1").await.message, Some(task.message));
-    // Its holder crashes: nothing is settled, only time passes.
+    // Its holder crashes: nothing is settled, and only time passes.
     rig.expire(&task.lock).await;
     let again = rig.claim_one().await;
     assert_eq!((again.lock.id.as_str(), again.attempt), ("1", 2));
@@ -122,7 +123,7 @@ pub async fn due_times_are_exact_to_the_millisecond(rig: &Rig) {
     assert_eq!(rig.claim().await.next_at(), Some(due_at));
 }
 
-/// Tasks more than 30 minutes late were dropped without a word. Without an expiry, none is.
+/// Tasks more than 30 minutes late were dropped silently. Without an expiry, none may be.
 pub async fn a_late_task_is_not_dropped(rig: &Rig) {
     rig.accept(job("1").at(rig.now().await.minus(hours(10_000))))
         .await;
@@ -137,7 +138,7 @@ pub async fn a_retry_does_not_start_before_its_interval(rig: &Rig) {
     assert_eq!(rig.claim().await.next_at(), Some(rig.info("1").await.at));
 }
 
-/// A lock was released after the entry had been removed, and ran again elsewhere.
+/// The lock was released after the entry had been removed, and the task ran again elsewhere.
 pub async fn a_settled_task_is_not_run_again(rig: &Rig) {
     let task = rig.run("1").await;
     rig.settled(&task.lock, AttemptEnd::Done).await;
@@ -161,7 +162,7 @@ pub async fn an_ended_task_leaves_nothing_behind_after_its_retention(rig: &Rig) 
     rig.finish().await;
 }
 
-/// A crowd of one type that is due hid the tasks of another.
+/// Many due tasks of one type hid the tasks of another.
 pub async fn a_busy_type_does_not_hide_another(rig: &Rig) {
     let names = (0..200).map(|n| n.to_string());
     let mut batch = Vec::new();

@@ -1,4 +1,4 @@
-//! Documents in folders. A store without them is left alone.
+//! Documents in folders. Skipped for a store without them.
 
 use delayq_core::Error;
 use delayq_core::documents::{Expected, Folder, MAX_DOCUMENT_BYTES, WriteOutcome};
@@ -42,7 +42,7 @@ pub async fn documents_are_kept_by_name_and_each_change_counts(rig: &Rig) {
         .map(|one| (&*one.name, one.revision, &*one.body))
         .collect();
     assert_eq!(seen, [("a", 2, hostile), ("b", 1, "1 2")]);
-    // The same again is no change, whatever is expected.
+    // The same body again is not a change, whatever state is required.
     assert_eq!(
         write(rig, "b", "1 2", Expected::Absent).await,
         WriteOutcome::Written(1)

@@ -1,4 +1,4 @@
-//! Types that are dropped, and what of them stays.
+//! Dropped types, and the parts of them that stay.
 
 use delayq_core::operate::{TypeSettings, TypeStats};
 use delayq_core::store::{AttemptEnd, CancelOutcome};

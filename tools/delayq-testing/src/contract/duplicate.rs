@@ -1,4 +1,4 @@
-//! Submitting an id that is taken, or was.
+//! Submits of an id that exists or existed before.
 
 use delayq_core::operate::DeadFilter;
 use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
@@ -9,7 +9,7 @@ use super::rig::{LONG, Rig, SHORT, TYPE, dead, job, retry, usual_type};
 const LIVE: [TaskState; 3] = [TaskState::Scheduled, TaskState::Running, TaskState::Dead];
 const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
 
-/// What [`Rig::bring`] submits for a task in `state`, to send the same request again.
+/// The request that [`Rig::bring`] submits for a task in `state`, for sending it again.
 fn same_request(state: TaskState) -> DelayQueueJob {
     let job = job(state.as_str());
     if state == TaskState::Scheduled {
@@ -257,8 +257,8 @@ pub async fn an_ended_id_is_free_for_another_request(rig: &Rig) {
     }
 }
 
-/// Accepts other requests with the ids of ended tasks, in one batch, and lets them die and be
-/// discarded: what was remembered of the ids must not come to light again.
+/// Submits different requests with the ids of ended tasks, in one batch, then lets them die and
+/// discards them: the old records of the ids must not reappear.
 async fn use_again(rig: &Rig, ids: &[&str]) {
     let mut batch = Vec::new();
     for id in ids {
@@ -304,7 +304,7 @@ pub async fn ends_are_remembered_whatever_ends_after_them(rig: &Rig) {
     }
 }
 
-/// A store may keep what it remembers in parts of different age.
+/// A store may keep its records of ended tasks in parts of different age.
 pub async fn an_older_end_is_remembered_and_forgotten_like_a_younger_one(rig: &Rig) {
     let retention = 25 * SHORT;
     let rig = rig.with_retention(retention).await;
@@ -319,7 +319,7 @@ pub async fn an_older_end_is_remembered_and_forgotten_like_a_younger_one(rig: &R
     }
     for id in ["1", "2", "3", "4"] {
         let state = rig.state(id).await;
-        // A slow machine may have taken longer than the retention.
+        // On a slow machine the retention may be over.
         let is_over = rig.now().await >= ended_at.plus(retention);
         assert!(state == Some(TaskState::Done) || is_over, "{id}: {state:?}");
     }
@@ -327,7 +327,7 @@ pub async fn an_older_end_is_remembered_and_forgotten_like_a_younger_one(rig: &R
     rig.finish().await;
 }
 
-/// Brings a task into an ended state even when its id has ended before.
+/// Brings a task into an ended state, even if its id has ended before.
 async fn bring_again(rig: &Rig, state: TaskState) {
     rig.store()
         .purge(&usual_type(), TaskState::Done)

@@ -1,4 +1,4 @@
-//! Ended tasks: listed, counted, and forgotten early when there are too many.
+//! Ended tasks: listed, counted, and forgotten early if there are too many.
 
 use delayq_core::TaskState::{Cancelled, Dead, Done, Expired};
 use delayq_core::operate::{DeadFilter, TypeStats};
@@ -78,7 +78,7 @@ pub async fn what_has_ended_is_counted_by_how_it_did(rig: &Rig) {
     rig.settled(&tried.lock, retry(millis(0))).await;
     let again = rig.claim_one().await;
     rig.settled(&again.lock, AttemptEnd::Done).await;
-    // Repeated, and with a lock that is lost: nothing ends, nothing fails.
+    // A repeat, and a lost lock: no task ends, and none fails.
     rig.settled(&again.lock, AttemptEnd::Done).await;
     let _ = rig.settle(&tried.lock, dead("too late")).await;
     rig.accept(job("late").expires_after(millis(1))).await;
@@ -152,7 +152,7 @@ pub async fn a_failure_is_noted_with_the_end_of_its_task(rig: &Rig) {
     assert_eq!(listed(rig, Done, 9).await, [info]);
     let found = stats(rig).await;
     assert_eq!((found.totals.failed, found.remembered), (1, 1));
-    // The end is the same: the request and the settlement are recognised.
+    // The end has not changed: the request and the settlement are recognised.
     rig.settled(&once.lock, AttemptEnd::Done).await;
     let repeated = rig.submit(job("once")).await;
     assert_eq!(repeated, SubmitOutcome::AlreadyExists { state: Done });
@@ -167,7 +167,7 @@ pub async fn a_failure_is_noted_with_the_end_of_its_task(rig: &Rig) {
     assert_eq!(rig.info("long").await.history.last_error, None);
     assert_eq!(rig.store().purge(&usual_type(), Done).await, Ok(1));
     assert!(!note(rig, &once.lock, "forgotten").await);
-    // A note takes the place of no end. Ends of one millisecond are in the order of their ids.
+    // A note does not count as an end. Ends in the same millisecond are ordered by id.
     let rig = rig.with_ends(LONG, 8).await;
     let names: Vec<_> = (0..24).map(|n| format!("{n:02}")).collect();
     for (n, name) in names.iter().enumerate() {

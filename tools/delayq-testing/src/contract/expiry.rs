@@ -1,4 +1,4 @@
-//! Expiry: a task that is not worth running any more is ended instead of started.
+//! Expiry: a task that is no longer worth running is ended instead of started.
 
 use delayq_core::operate::DeadFilter;
 use delayq_core::store::{AttemptEnd, CLOCK_GUARD, ClaimEnd, EndCause, SettleOutcome};
@@ -7,7 +7,7 @@ use delayq_core::{TaskState, When, hours, millis};
 use super::repeat::only_its_repeat_is_settled;
 use super::rig::{LONG, Rig, SHORT, dead, id, job, retry, usual_type};
 
-/// Claims and expects nothing but the end of `ids` by expiry.
+/// Claims, and expects only that `ids` end by expiry.
 async fn claim_expires(rig: &Rig, ids: &[&str]) {
     let claimed = rig.claim().await;
     let ended = |id| ClaimEnd::new(super::rig::id(id), EndCause::Expired);
@@ -44,7 +44,7 @@ pub async fn a_task_expires_at_its_very_millisecond(rig: &Rig) {
     let due_at = rig.accept(job("1").expires_after(SHORT)).await;
     let expires_at = due_at.plus(SHORT);
     rig.reach(expires_at).await;
-    // The guard holds the claim's now at that millisecond.
+    // The guard limits the claim's present time to that millisecond.
     let mut request = rig.request().await;
     request.caller_now = expires_at.minus(CLOCK_GUARD);
     let claimed = rig.claim_as(&request).await;
@@ -104,7 +104,7 @@ pub async fn a_retry_past_the_expiry_does_not_start(rig: &Rig) {
     let expires_at = rig.now().await.plus(SHORT);
     rig.accept(job("1").expires_at(expires_at)).await;
     let Some(task) = rig.claim().await.tasks.pop() else {
-        // A slow machine let it expire before the first attempt.
+        // On a slow machine it may have expired before the first attempt.
         assert_eq!(rig.state("1").await, Some(TaskState::Expired));
         return;
     };

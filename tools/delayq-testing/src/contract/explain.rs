@@ -1,4 +1,4 @@
-//! Queries explain a task: who runs it and since when, its last errors, what it waits for.
+//! Queries explain a task: its holder and start, its last errors, and what it waits for.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub async fn a_scheduled_task_says_what_it_waits_for(rig: &Rig) {
     waits_for(rig, WaitsFor::Release).await;
 }
 
-/// Runs the task now, with whatever else is due.
+/// Runs the task now, with any other due tasks.
 async fn claim_one_of(rig: &Rig, id: &str) -> ClaimedTask {
     rig.run_now(id).await;
     let claimed = rig.claim().await.tasks;
@@ -112,7 +112,7 @@ pub async fn a_running_task_says_who_runs_it_since_when_and_what_went_wrong_befo
     let state = TaskState::Running;
     let page = rig.store().list(&usual_type(), state, None, 10).await;
     assert_eq!(page.unwrap().tasks, [info]);
-    // Neither an extension nor a request to cancel hides them; an expired lock is no end of them.
+    // An extension or a cancel request does not hide them, and an expired lock is not their end.
     rig.expire(&task.lock).await;
     let info = rig.info("1").await;
     assert_eq!(info.holder.as_deref(), Some(first.short()));
@@ -152,7 +152,7 @@ pub async fn a_running_task_says_who_runs_it_since_when_and_what_went_wrong_befo
     rig.settled(&task.lock, AttemptEnd::Done).await;
     let info = rig.info("1").await;
     assert_eq!((info.holder, info.errors.len()), (None, 0));
-    // The end is remembered as it was before holders were known: the request is recognised.
+    // The record of the end is the same as before holders were known: the request is recognised.
     let task = rig.task(job("1").after(LONG)).await;
     assert!(!matches!(
         rig.store().submit(vec![task]).await[0],
@@ -160,7 +160,7 @@ pub async fn a_running_task_says_who_runs_it_since_when_and_what_went_wrong_befo
     ));
 }
 
-/// What is kept of the last attempt that failed: due, started, by whom.
+/// The facts kept about the last failed attempt: due time, start, holder.
 async fn attempted(rig: &Rig) -> (Option<Timestamp>, Option<Timestamp>, Option<String>) {
     let last = rig.info("1").await.errors.remove(0);
     (last.due_at, last.started_at, last.holder)
@@ -187,14 +187,14 @@ pub async fn a_failed_attempt_keeps_when_it_was_due_and_started_and_who_made_it(
     assert_eq!(second.attempt_due_at, Some(waiting.at));
     rig.expire(&task.lock).await;
     let expired = rig.info("1").await;
-    // Taken over: it is due from the end of the lock on.
+    // After a take-over, the attempt was due at the end of the lock.
     let task = claim_by(rig, None).await;
     let third = rig.info("1").await;
     assert_eq!(third.attempt_due_at, Some(expired.at));
     let expected = (Some(waiting.at), second.started_at, short(1));
     assert_eq!(attempted(rig).await, expected);
 
-    // What a release waits for is not kept.
+    // The due time after a release is not kept.
     rig.settled(&task.lock, release(Duration::ZERO)).await;
     let task = rig.claim_one().await;
     let fourth = rig.info("1").await;
@@ -209,7 +209,7 @@ pub async fn a_failed_attempt_keeps_when_it_was_due_and_started_and_who_made_it(
     assert_eq!(requeued, Ok(vec![id("1")]));
     let asked = rig.info("1").await.due_at;
     rig.claim_one().await;
-    // A requeue in the millisecond of the death is not told from what was asked before.
+    // A requeue in the millisecond of the death cannot be distinguished from the earlier due time.
     let died = rig.info("1").await.errors[0].at;
     let fifth = rig.info("1").await.attempt_due_at;
     assert_eq!(fifth, asked.filter(|asked| *asked > died));

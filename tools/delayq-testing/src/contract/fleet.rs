@@ -1,4 +1,4 @@
-//! Limits of the fleet: kept in the claim, over all claimers.
+//! Fleet limits, applied in the claim over all claimers.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use delayq_core::{
 use super::micros::micros;
 use super::rig::{LONG, Rig, Round, SHORT, job, release, retry, usual_type};
 
-/// A rate that allows nothing more within a test once its burst is used up.
+/// A rate that allows nothing more during a test once its burst is used up.
 const ONE_AN_HOUR: Rate = Rate::per_hour(1);
 
 async fn limited(rig: &Rig, fleet: FleetLimits) -> ClaimRequest {
@@ -42,7 +42,7 @@ async fn accept_many(rig: &Rig, tasks: usize) {
     }
 }
 
-/// When to claim again, to the millisecond, from times in microseconds.
+/// Asserts the time of the next claim, to the millisecond, from times in microseconds.
 fn assert_next(claimed: &Round, expected: RangeInclusive<i64>) {
     let whole_ms = |micros: i64| Timestamp::from_millis((micros + 999) / 1_000);
     let expected = whole_ms(*expected.start())..=whole_ms(*expected.end());
@@ -89,7 +89,7 @@ pub async fn a_lock_that_is_taken_over_keeps_its_place(rig: &Rig) {
     assert_eq!(second.tasks[0].attempt, 2);
     assert_eq!(running(rig).await, 2);
     rig.expire(&second.tasks[0].lock).await;
-    // Also where the limit has become smaller meanwhile.
+    // Also if the limit has become smaller meanwhile.
     assert_eq!(claim_with(rig, at_most(1)).await.ids(), ["000"]);
     assert!(claim_with(rig, at_most(1)).await.tasks.is_empty());
 }
@@ -131,7 +131,7 @@ pub async fn each_claimer_keeps_to_its_own_limits(rig: &Rig) {
     assert_eq!(claim_with(rig, at_most(2)).await.tasks.len(), 2);
     assert_eq!(claim_with(rig, at_most(1)).await.tasks.len(), 0);
     assert_eq!(claim_with(rig, at_most(5)).await.tasks.len(), 3);
-    // None at all is read as one, or nothing would ever run.
+    // A limit of 0 counts as 1, or nothing would ever run.
     assert_eq!(claim_with(rig, at_most(0)).await.tasks.len(), 0);
     assert_eq!(rig.claim().await.tasks.len(), 4);
 }
@@ -186,8 +186,7 @@ pub async fn a_rate_starts_its_burst_and_then_nothing(rig: &Rig) {
 }
 
 pub async fn a_claim_without_a_start_left_waits_until_a_few_have_gathered(rig: &Rig) {
-    // How long that takes, in microseconds: for half of the burst, or as many as start within 50
-    // ms.
+    // The wait in microseconds: for half of the burst, or for as many as start within 50 ms.
     let rates = [
         (Rate::per_hour(3).with_burst(4), 1_200_000_000),
         (Rate::per_second(100).with_burst(10), 50_000),
@@ -275,7 +274,7 @@ pub async fn another_rate_is_kept_from_its_first_claim_on(rig: &Rig) {
     let slow = paced(ONE_AN_HOUR.with_burst(2));
     assert_eq!(claim_with(rig, slow).await.tasks.len(), 2);
     assert_eq!(claim_with(rig, slow).await.tasks.len(), 0);
-    // The hours that the slow rate would have to wait are not held against a faster one for long.
+    // The hours that the slow rate would have to wait do not delay a faster one for long.
     let fast = paced(Rate::new(2, 2 * SHORT).with_burst(1));
     let claimed = claim_with(rig, fast).await;
     let soon = claimed.now().plus(hours(1) / 100);

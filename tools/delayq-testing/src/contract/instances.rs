@@ -1,4 +1,4 @@
-//! The list of the instances that are there.
+//! The list of running instances.
 
 use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::{TaskType, Timestamp};
@@ -47,7 +47,7 @@ pub async fn an_announcement_takes_the_place_of_the_one_before(rig: &Rig) {
 }
 
 pub async fn instances_are_told_apart_by_their_identity_alone(rig: &Rig) {
-    // A container that is started again has the same name and the same pid.
+    // A restarted container has the same name and the same pid.
     let (one, other) = (instance("shop-3"), instance("shop-3"));
     announce(rig, &one).await;
     announce(rig, &other).await;
@@ -74,7 +74,7 @@ pub async fn a_withdrawn_instance_is_forgotten_at_once(rig: &Rig) {
     announce(rig, &there).await;
     rig.store().withdraw(&gone.id).await.unwrap();
     assert_eq!(hosts(rig).await, ["there"]);
-    // Again, and one that was never there.
+    // A repeat, and an instance that was never listed.
     rig.store().withdraw(&gone.id).await.unwrap();
     let never = InstanceId::generate();
     rig.store().withdraw(&never).await.unwrap();

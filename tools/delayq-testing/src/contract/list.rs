@@ -72,7 +72,7 @@ pub async fn pages_show_every_task_once_though_all_have_one_due_time(rig: &Rig) 
     assert_eq!(seen, expected);
 }
 
-/// An id stands behind those that it begins with.
+/// An id sorts after the ids that are its prefixes.
 pub async fn a_page_goes_on_in_order_though_ids_begin_alike(rig: &Rig) {
     let sorted = ["a", "aa", "aaa", "aab", "ab", "b", "ba"];
     let due_at = rig.now().await.plus(LONG);

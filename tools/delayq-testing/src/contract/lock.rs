@@ -30,7 +30,7 @@ pub async fn a_lock_is_taken_over_at_its_very_millisecond(rig: &Rig) {
     let lock_until = rig.info("1").await.at;
     let early = rig.claim().await;
     let taken = if let Some(taken) = early.tasks.first() {
-        // On a busy machine with a real clock the lock may be over already.
+        // On a busy machine with a real clock the lock may already have expired.
         assert!(early.store_now() >= lock_until, "{early:?}");
         taken.clone()
     } else {

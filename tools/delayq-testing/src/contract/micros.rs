@@ -1,10 +1,10 @@
-//! The store's clock, finer than its answers.
+//! The store's clock, at a finer resolution than its answers.
 
 use delayq_core::{DelayQueueJob, TaskType};
 
 use super::rig::{LONG, Rig, id};
 
-/// The store's clock, in microseconds: a claim says how long a task of known time has to wait.
+/// The store's clock in microseconds, derived from a claim's wait for a task with a known due time.
 pub(super) async fn micros(rig: &Rig) -> i64 {
     let task_type = TaskType::new("clock").unwrap();
     let job = DelayQueueJob::raw(task_type.as_str(), "").id("mark").keep();

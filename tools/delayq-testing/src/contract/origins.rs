@@ -1,4 +1,4 @@
-//! Where locks were claimed: a lock is settled there and nowhere else.
+//! Origins of locks: a lock is settled only in the bucket where it was claimed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,7 +17,8 @@ impl Origins {
         self.buckets.lock().unwrap().extend(locks);
     }
 
-    /// The bucket of this lock; for one that never was, that of another lock of the same task.
+    /// The bucket of this lock; for a lock that never existed, that of another lock of the same
+    /// task.
     pub(super) fn of(&self, lock: &Lock) -> Option<Bucket> {
         let buckets = self.buckets.lock().unwrap();
         let of_task = || buckets.iter().find(|(known, _)| known.id == lock.id);

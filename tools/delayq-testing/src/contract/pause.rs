@@ -1,4 +1,4 @@
-//! Pausing a type: claims hand out nothing, everything else goes on.
+//! Pauses of a type: claims hand out nothing, everything else goes on.
 
 use delayq_core::store::{AttemptEnd, CancelOutcome, ExtendOutcome, SettleOutcome};
 use delayq_core::{DelayQueueJob, TaskState, TaskType, Timestamp, hours};

@@ -1,4 +1,4 @@
-//! What a store knows of itself: find, types, stats, the forecast of due times.
+//! A store's facts about itself: find, types, stats, the forecast of due times.
 
 use std::time::Duration;
 

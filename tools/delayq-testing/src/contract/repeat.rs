@@ -1,4 +1,5 @@
-//! Settlements by locks that were settled before: a repeat is recognised, another end is refused.
+//! Settlements with locks that were already settled: a repeat is recognised, another end is
+//! refused.
 
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ pub async fn repeating_a_retry_while_the_next_attempt_runs_changes_nothing(rig: 
     );
 }
 
-/// Says every end again with a lock that `settled` has settled: its repeat is settled, every other
+/// Tries every end again with a lock that `settled` has settled: its repeat is settled, every other
 /// end has lost the lock, and nothing changes.
 pub(super) async fn only_its_repeat_is_settled(rig: &Rig, lock: &Lock, settled: &AttemptEnd) {
     let before = rig.find(lock.id.as_str()).await;
@@ -91,7 +92,8 @@ pub async fn another_end_by_a_settled_lock_has_lost_it(rig: &Rig) {
         let task = rig.run("1").await;
         rig.settled(&task.lock, settled.clone()).await;
         only_its_repeat_is_settled(rig, &task.lock, &settled).await;
-        // Of a task that waits, a cancel leaves it so. Any other one is as it was.
+        // A cancel only changes a task that is scheduled; then the same holds. Any other task is
+        // unchanged.
         let _ = rig.cancel("1").await;
         only_its_repeat_is_settled(rig, &task.lock, &settled).await;
         rig.free("1").await;

@@ -1,4 +1,4 @@
-//! Replies of workers. A store without them is left alone.
+//! Replies of workers. Skipped for a store without them.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ pub async fn a_reply_is_forgotten_after_its_retention(rig: &Rig) {
         assert_eq!(body(rig, &format!("short-{nth}")).await, None);
     }
     assert_eq!(body(rig, "long").await, Some(("long".to_owned(), 9)));
-    // Nothing of it stands against a later one.
+    // The expired reply does not block a later one.
     assert!(keep(rig, &lock("short-1", 1), &Reply::bytes("new")).await);
     assert_eq!(body(rig, "short-1").await, Some(("new".to_owned(), 1)));
     rig.store().check().await.unwrap();

@@ -22,7 +22,7 @@ pub(super) use super::samples::{
     LONG, SHORT, TYPE, dead, every_end, id, ids, job, release, retry, usual_type,
 };
 
-/// How many lock expiries a task survives unless the test is about them.
+/// Number of lock expiries that a task survives, unless the test is about them.
 const MANY: u32 = 1_000;
 
 /// A store under test with a namespace of its own, and short verbs to drive it.
@@ -47,13 +47,13 @@ impl Rig {
         Self::with(Arc::new(harness), StoreOptions::default()).await
     }
 
-    /// The same place in yet another namespace, with this retention.
+    /// The same place in a new namespace, with this retention.
     pub(super) async fn with_retention(&self, retention: Duration) -> Self {
         let remembered = StoreOptions::default().remembered;
         self.with_ends(retention, remembered).await
     }
 
-    /// The same place in yet another namespace, with so many ended tasks remembered for so long.
+    /// The same place in a new namespace, with this retention and number of remembered ended tasks.
     pub(super) async fn with_ends(&self, retention: Duration, remembered: usize) -> Self {
         let options = StoreOptions {
             retention,
@@ -77,7 +77,7 @@ impl Rig {
         }
     }
 
-    /// Another store on the same data, as of another process.
+    /// Another store on the same data, as in another process.
     pub(super) async fn open_again(&self) -> Self {
         Self {
             harness: self.harness.clone(),
@@ -95,7 +95,7 @@ impl Rig {
         self.store.as_ref()
     }
 
-    /// What every test ends with: the structure of every type is intact.
+    /// The end of every test: the structure of every type is intact.
     pub async fn finish(self) {
         for task_type in self.store.types().await.unwrap() {
             let report = self.store.audit(&task_type, false).await.unwrap();
@@ -139,7 +139,7 @@ impl Rig {
         outcomes.into_iter().next().unwrap().unwrap()
     }
 
-    /// Submits a task that must be accepted as new; returns when it is due.
+    /// Submits a task that must be accepted as new. Returns its due time.
     pub(super) async fn accept(&self, job: DelayQueueJob) -> Timestamp {
         match self.submit(job).await {
             SubmitOutcome::Accepted {
@@ -150,7 +150,7 @@ impl Rig {
         }
     }
 
-    /// A claim of as many as possible, with locks that do not expire in a test.
+    /// A claim of as many tasks as possible, with locks that do not expire during a test.
     pub(super) async fn request(&self) -> ClaimRequest {
         ClaimRequest::new(MAX_BATCH, LONG, self.now().await).max_lock_expiries(MANY)
     }
@@ -162,12 +162,13 @@ impl Rig {
         buckets
     }
 
-    /// Whether the usual type has one bucket, so that an order holds over all of it.
+    /// True if the usual type has one bucket, so that there is an order over all of it.
     pub(super) async fn has_one_bucket(&self) -> bool {
         self.buckets(&usual_type()).await.len() == 1
     }
 
-    /// One claim from each bucket of `task_type` in turn; the limit is theirs together.
+    /// Makes one claim from each bucket of `task_type` in turn; the limit applies to all of them
+    /// together.
     pub(super) async fn claim_of(&self, task_type: &TaskType, request: &ClaimRequest) -> Round {
         let mut request = request.clone();
         let mut parts = Vec::new();
@@ -188,7 +189,7 @@ impl Rig {
         self.claim_as(&self.request().await).await
     }
 
-    /// The bucket that a lock was claimed from; any one for a lock that never was.
+    /// The bucket that a lock was claimed from; any bucket for a lock that never existed.
     pub(super) async fn origin(&self, lock: &Lock) -> Bucket {
         match self.origins.of(lock) {
             Some(bucket) => bucket,
@@ -212,7 +213,7 @@ impl Rig {
         assert_eq!((claimed.tasks, claimed.ended), (vec![], vec![]));
     }
 
-    /// A new task that runs, and nothing else does so far.
+    /// A new running task, the only one so far.
     pub(super) async fn run(&self, id: &str) -> ClaimedTask {
         self.accept(job(id)).await;
         let task = self.claim_one().await;
@@ -220,7 +221,7 @@ impl Rig {
         task
     }
 
-    /// New tasks that run, with whatever else was due.
+    /// New running tasks, with any others that were due.
     pub(super) async fn run_more(
         &self,
         ids: impl IntoIterator<Item = impl Into<String>>,
@@ -246,7 +247,7 @@ impl Rig {
         panic!("claims go on handing out tasks that run: {}", running.len());
     }
 
-    /// Frees an id for the next round of a test, whatever its state but running.
+    /// Frees an id for the next round of a test, in any state except running.
     pub(super) async fn free(&self, id: &str) {
         let _ = self.cancel(id).await;
         let task_type = usual_type();
@@ -258,7 +259,7 @@ impl Rig {
         assert_eq!(self.find(id).await, None);
     }
 
-    /// A new task brought into `state`.
+    /// Brings a new task into `state`.
     pub(super) async fn bring(&self, id: &str, state: TaskState) {
         if state == TaskState::Scheduled {
             self.accept(job(id).after(LONG)).await;
@@ -327,7 +328,7 @@ impl Rig {
         outcomes.into_values().collect()
     }
 
-    /// Which of the locks belong to which bucket, by their positions.
+    /// Groups the locks by their buckets, as positions.
     async fn by_origin<'a>(
         &self,
         locks: impl IntoIterator<Item = &'a Lock>,
@@ -352,8 +353,8 @@ impl Rig {
         cancelled.unwrap()
     }
 
-    /// Moves a task to now, and returns once that has come: a delay counts from the end of the
-    /// present millisecond.
+    /// Moves a task to the present time, and returns once that has come: a delay counts from the
+    /// end of the present millisecond.
     pub(super) async fn run_now(&self, id: &str) -> Timestamp {
         let outcome = self.reschedule(id, When::After(Duration::ZERO)).await;
         let ChangeOutcome::Changed { due_at } = outcome else {
@@ -381,7 +382,7 @@ impl Rig {
         self.store.find(&usual_type(), &self::id(id)).await.unwrap()
     }
 
-    /// What is known of a task that must be known.
+    /// The record of a task that must be known.
     pub(super) async fn info(&self, id: &str) -> TaskInfo {
         let found = self.find(id).await;
         found.unwrap_or_else(|| panic!("{id} is not known"))

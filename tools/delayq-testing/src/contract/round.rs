@@ -1,10 +1,10 @@
-//! One claim from each bucket of a type, read as one answer.
+//! One claim from each bucket of a type, combined into one answer.
 
 use delayq_core::store::{ClaimEnd, Claimed};
 use delayq_core::{Bucket, ClaimedTask, TaskId, Timestamp};
 
-/// One claim from each bucket of a type, in the order of the buckets. Order is only promised within
-/// a bucket.
+/// One claim from each bucket of a type, in the order of the buckets. Order is only guaranteed
+/// within a bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     /// The answer of each bucket.
@@ -25,7 +25,7 @@ impl Round {
         }
     }
 
-    /// The answer of the bucket that gave something; of the last one when none did.
+    /// The answer of the first bucket that returned something, or of the last one if none did.
     fn main(&self) -> &Claimed {
         let (_, last) = self.parts.last().unwrap();
         let mut claims = self.parts.iter().map(|(_, claimed)| claimed);
@@ -42,10 +42,11 @@ impl Round {
         self.main().store_now
     }
 
-    /// When to claim again, on the store's clock; what is due already is due at the claim's now.
+    /// The time of the next claim, by the store's clock; for tasks already due it is the claim's
+    /// present time.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        // The wait counts from a part of a millisecond after `now`: rounding up gives the whole
-        // one.
+        // The wait counts from a fraction of a millisecond after `now`: rounding up gives whole
+        // milliseconds.
         let next = |claimed: &Claimed| Some(claimed.now.plus(claimed.next_in?));
         self.parts
             .iter()
@@ -53,7 +54,7 @@ impl Round {
             .min()
     }
 
-    /// Whether there is more to claim at once.
+    /// True if there is more to claim at once.
     pub(super) fn is_more_due(&self) -> bool {
         let mut spans = self.parts.iter().map(|(_, claimed)| claimed.next_in);
         spans.any(|span| span.is_some_and(|span| span.is_zero()))
@@ -70,7 +71,7 @@ impl Round {
         ids
     }
 
-    /// Asserts which tasks were claimed, and that each bucket gave its own in this order.
+    /// Asserts the claimed tasks, and that each bucket returned its own in this order.
     pub(super) fn assert_order(&self, expected: &[&str]) {
         let mut sorted = expected.to_vec();
         sorted.sort_unstable();

@@ -1,15 +1,15 @@
-//! Jobs, ids and ends of attempts that most tests use.
+//! Jobs, ids and ends of attempts used by most tests.
 
 use std::time::Duration;
 
 use delayq_core::store::AttemptEnd;
 use delayq_core::{DelayQueueJob, TaskId, TaskType, hours, millis};
 
-/// The type of a test's tasks, unless it says otherwise. The namespace is the test's own.
+/// The type of a test's tasks, unless it uses another. Each test has its own namespace.
 pub(super) const TYPE: &str = "order.cancel";
-/// A time that passes in every test that waits for it: stores on a real clock wait this long.
+/// A time that every test can wait for: stores with a real clock wait this long.
 pub(super) const SHORT: Duration = millis(20);
-/// A time that never passes in a test, however slow the machine.
+/// A time that never passes during a test, even on a slow machine.
 pub(super) const LONG: Duration = hours(1);
 
 /// A job of the usual type, due now.
@@ -29,7 +29,7 @@ pub(super) fn ids<'a>(ids: impl IntoIterator<Item = &'a TaskId>) -> Vec<&'a str>
     ids.into_iter().map(TaskId::as_str).collect()
 }
 
-/// A failed attempt to be repeated after `after`.
+/// A failed attempt with a retry after `after`.
 pub(super) fn retry(after: Duration) -> AttemptEnd {
     AttemptEnd::Retry {
         after,

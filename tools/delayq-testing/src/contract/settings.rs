@@ -1,4 +1,4 @@
-//! Limits of the fleet in the settings of a type: for all claimers from their next claim on.
+//! Fleet limits in the settings of a type: they apply to all claimers from their next claim.
 
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::AttemptEnd;

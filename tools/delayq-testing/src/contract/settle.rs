@@ -1,4 +1,4 @@
-//! Settling: how attempts end.
+//! Settlements: the ends of attempts.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub async fn an_expired_settlement_ends_the_task(rig: &Rig) {
     rig.claims_nothing().await;
 }
 
-/// Settles a new task and returns when it is due again: exactly `after` from the store's now.
+/// Settles a new task and returns its new due time: exactly `after` from the store's present time.
 async fn due_again(rig: &Rig, end: AttemptEnd, after: Duration) -> Timestamp {
     let task = rig.run("1").await;
     let before = rig.now().await;

@@ -12,7 +12,7 @@ use delayq_core::{Bucket, Error, FleetLimits, TaskState, When, hours, minutes};
 
 use super::rig::{LONG, Rig, SHORT, dead, id, job, release, usual_type};
 
-/// Enough ids that every shard has some.
+/// Enough ids for every shard to have some.
 const TASKS: usize = 60;
 
 /// How often a draining bucket is claimed from before it must be gone.
@@ -24,7 +24,7 @@ async fn resize(rig: &Rig, shards: u32) {
     resized.unwrap();
 }
 
-/// A type with so many shards, and no others that still drain.
+/// Gives the type this many shards, with no older ones still draining.
 async fn shard(rig: &Rig, shards: u32) {
     resize(rig, shards).await;
     for _ in 0..CLAIMS {
@@ -55,7 +55,7 @@ async fn accept_later(rig: &Rig) {
     }
 }
 
-/// Claims from every bucket until nothing is due; how often each task was claimed.
+/// Claims from every bucket until nothing is due. Returns how often each task was claimed.
 async fn run_all(rig: &Rig) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::<_, usize>::new();
     loop {
@@ -126,7 +126,7 @@ pub async fn a_lock_is_settled_in_the_bucket_it_was_claimed_from(rig: &Rig) {
 }
 
 pub async fn fleet_limits_and_shards_exclude_each_other(rig: &Rig) {
-    // One in the bucket that is sealed, one behind it.
+    // One task in the sealed bucket, one in its successor.
     rig.accept(job("old")).await;
     resize(rig, 3).await;
     rig.accept(job("new")).await;
@@ -181,7 +181,7 @@ pub async fn a_limit_in_the_settings_and_shards_exclude_each_other(rig: &Rig) {
     configure(limit.clone()).await.unwrap();
     let shards = TypeSettings::default().shards(3);
     assert_eq!(configure(shards.clone()).await, Err(refusal.clone()));
-    // A claim by the limit changes nothing about how it is lifted.
+    // A claim with the limit does not change how it is removed.
     rig.accept(job("1")).await;
     assert_eq!(rig.claim().await.tasks.len(), 1);
     let without = shards.fleet_concurrency(None);
@@ -205,7 +205,7 @@ pub async fn a_resize_keeps_every_task_and_every_id(rig: &Rig) {
     for name in names() {
         before.insert(name.clone(), rig.info(&name).await);
     }
-    // One store that made the resize, and one that has to find out.
+    // One store has made the resize, and another has to find out.
     let other = rig.open_again().await;
     resize(&rig.open_again().await, 5).await;
     for rig in [rig, &other] {

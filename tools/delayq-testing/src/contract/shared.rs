@@ -1,4 +1,4 @@
-//! For stores whose data outlives them: several stores on the same data, in one namespace or two.
+//! For stores with persistent data: several stores on the same data, in one namespace or two.
 
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
@@ -44,7 +44,7 @@ pub async fn a_store_opened_later_goes_on_where_the_other_stopped(rig: &Rig) {
     rig.settled(&first.lock, retry(SHORT)).await;
     rig.store().pause(&usual_type(), None).await.unwrap();
     let later = rig.open_again().await;
-    // Before it is due, it waits for something else.
+    // Until it is due, it waits for another reason.
     later.pass(SHORT).await;
     for id in ["1", "dead", "done"] {
         assert_eq!(later.find(id).await, rig.find(id).await);

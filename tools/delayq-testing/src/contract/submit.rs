@@ -1,4 +1,4 @@
-//! Submitting new tasks.
+//! Submits of new tasks.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The suites: which sentences each one has.
+//! The suites and their sentences.
 
-/// Makes each listed function public and puts it into a suite. A function that is not listed is
+/// Makes each listed function public and adds it to a suite. A function that is not listed is
 /// unreachable, which the compiler reports.
 macro_rules! sentences {
     (
@@ -34,7 +34,7 @@ pub use of_some::*;
 
 sentences! {
     ($)
-    /// The tests that every store has to pass. The expression makes a `StoreUnderTest` and may
+    /// The tests that every store has to pass. The expression creates a `StoreUnderTest` and may
     /// await.
     contract_suite on Rig
     submit: [

@@ -1,4 +1,4 @@
-//! Wake-ups: somebody who waits for a type hears that it has to look earlier.
+//! Wake-ups: listeners of a type are told to look earlier.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use delayq_core::{FleetLimits, When, hours, minutes, seconds};
 
 use super::rig::{LONG, Rig, dead, id, job, retry, usual_type};
 
-/// How long a test repeats its edge until its wake-up is heard: a subscription takes a moment.
+/// How long a test repeats its edge until its wake-up arrives: a subscription takes a moment.
 const PATIENCE: Duration = seconds(20);
 /// How often an edge is repeated.
 const TRIES: u64 = 50;
 /// How long one wake-up may take before the edge is repeated.
 const ONE_TRY: Duration = Duration::from_millis(100);
 
-/// Whether a wake-up for the usual type comes within one try.
+/// True if a wake-up for the usual type arrives within one try.
 async fn is_woken(wakeups: &mut Wakeups) -> bool {
     let heard = async {
         loop {
@@ -29,12 +29,12 @@ async fn is_woken(wakeups: &mut Wakeups) -> bool {
     tokio::time::timeout(ONE_TRY, heard).await.unwrap_or(false)
 }
 
-/// Repeats `edge`, which must wake each time, until a wake-up is heard.
+/// Repeats `edge`, which must cause a wake-up each time, until a wake-up arrives.
 async fn wakes(rig: &Rig, edge: impl AsyncFnMut(u64)) {
     wakes_after(rig, async |n| n, edge).await;
 }
 
-/// Repeats `prepare` and `edge`, until a wake-up of the latter is heard.
+/// Repeats `prepare` and `edge`, until a wake-up of the latter arrives.
 async fn wakes_after<T>(
     rig: &Rig,
     mut prepare: impl AsyncFnMut(u64) -> T,
@@ -44,7 +44,7 @@ async fn wakes_after<T>(
     let heard = async {
         for n in 0..TRIES {
             let prepared = prepare(n).await;
-            // Those of the preparation may still be on their way.
+            // Wake-ups of the preparation may still be on their way.
             while is_woken(&mut wakeups).await {}
             edge(prepared).await;
             if is_woken(&mut wakeups).await {
@@ -195,7 +195,7 @@ pub async fn freeing_a_place_that_a_claim_had_missed_wakes(rig: &Rig) {
     .await;
 }
 
-/// The claim that took the last place had left nothing behind.
+/// The claim that took the last slot had left nothing behind.
 pub async fn freeing_a_place_wakes_for_a_task_that_came_later(rig: &Rig) {
     let request = one_at_a_time(rig).await;
     wakes_after(

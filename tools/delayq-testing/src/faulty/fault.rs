@@ -1,25 +1,25 @@
-//! What happens to one call.
+//! Faults of a call.
 
-/// What happens to one call.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing: it goes through.
+    /// No fault: the call goes through.
     None,
-    /// It fails and is not applied.
+    /// The call fails and is not applied.
     NotApplied,
-    /// It is applied and its answer is lost.
+    /// The call is applied and its answer is lost.
     AnswerLost,
-    /// It is refused: the store takes no writes now.
+    /// The call is refused: the store takes no writes now.
     ReadOnly,
-    /// It is applied late, after the store's [delay](super::FaultyStore::with_delay).
+    /// The call is applied late, after the store's [delay](super::FaultyStore::with_delay).
     Late,
-    /// It is applied, and its answer is as late.
+    /// The call is applied, and its answer is late by that delay.
     AnswerLate,
-    /// It is not applied, and fails as in doubt after the delay: a node that hangs.
+    /// The call is not applied, and fails as in doubt after the delay, as with a node that hangs.
     Hang,
-    /// The process ends before the call is sent.
+    /// The process crashes before the call is sent.
     CrashBefore,
-    /// The process ends when the call has been applied, before the answer arrives.
+    /// The process crashes after the call was applied, before the answer arrives.
     CrashAfter,
 }

@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 
 use super::{FaultyStore, Observed};
 
-/// How long a run may take, in real time, before the submit fails.
+/// Time limit of a run, in real time, before the submit fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the end of an attempt goes.
+/// The channel for the end of an attempt.
 type Ended = oneshot::Sender<Result<(), String>>;
 
-/// A task, and the end of its next attempt.
+/// A task, and the receiver of the end of its next attempt.
 type Run = (TaskType, TaskId, oneshot::Receiver<Result<(), String>>);
 
 /// The tasks whose senders wait for their first attempt. Clones share them.
@@ -29,12 +29,12 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
-    /// Tasks of this type or pattern have a worker.
+    /// Notes that tasks of this type or pattern have a worker.
     pub(crate) fn serve(&self, pattern: TypePattern) {
         lock(&self.served).push(pattern);
     }
 
-    /// A worker has slots of this pool.
+    /// Notes that a worker uses slots of this pool.
     pub(crate) fn note_pool(&self, pool: Option<&'static str>) {
         lock(&self.pools).extend(pool);
     }
@@ -44,14 +44,14 @@ impl Inline {
         lock(&self.pools).clone()
     }
 
-    /// The tasks, those that have a worker due now but for occurrences of
-    /// recurring tasks, and the runs to wait for.
+    /// The tasks with the ones that have a worker made due now (except occurrences of recurring
+    /// tasks), and the runs to wait for.
     fn before(&self, mut tasks: Vec<NewTask>) -> (Vec<NewTask>, Vec<Option<Run>>) {
         let served = lock(&self.served);
         let mut waiting = lock(&self.waiting);
         let runs = tasks.iter_mut().map(|task| {
             let is_served = |pattern: &TypePattern| pattern.matches(&task.task_type);
-            // An occurrence waits for its time: it sends the next one when it starts.
+            // An occurrence waits for its time, because its start sends the next one.
             let is_occurrence = task.headers.contains_key(OCCURRENCE_HEADER);
             if is_occurrence || !served.iter().any(is_served) {
                 return None;
@@ -66,7 +66,7 @@ impl Inline {
         (tasks, runs)
     }
 
-    /// The results of a submit, once each accepted task has run: its failure is an error.
+    /// The results of a submit, once each accepted task has run; the failure of a task is an error.
     async fn after(
         &self,
         mut results: Vec<Result<SubmitOutcome>>,
@@ -97,7 +97,7 @@ impl Inline {
         results
     }
 
-    /// Takes in what the store did.
+    /// Records an effect on the store.
     pub(crate) fn observe(&self, observed: Observed<'_>) {
         match observed {
             Observed::Settle {
@@ -131,8 +131,8 @@ impl Inline {
     }
 }
 
-/// A store whose submits return once the tasks have run. The inner one's witness has to let
-/// [`Inline`] observe it.
+/// A store whose submits return once the tasks have run. The inner store's witness has to pass its
+/// observations to [`Inline`].
 #[derive(Debug)]
 pub(crate) struct InlineStore {
     inner: FaultyStore,
@@ -157,7 +157,7 @@ impl Layer for InlineStore {
     }
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 fn result(end: &AttemptEnd) -> Result<(), String> {
     match end {
         AttemptEnd::Done => Ok(()),

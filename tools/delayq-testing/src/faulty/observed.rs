@@ -1,9 +1,9 @@
-//! What the store behind the faults did.
+//! Effects on the store behind the faults.
 
 use delayq_core::Bucket;
 use delayq_core::store::{CancelOutcome, Claimed, SettleOutcome, Settlement};
 
-/// What a store was asked and did, whether or not the answer arrives.
+/// A call and its effect on the store, whether or not the answer arrives.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observed<'a> {

@@ -5,21 +5,21 @@ use jiff::SignedDuration;
 
 use super::TestQueue;
 
-/// When a task has to be due.
+/// The required due time of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Due(Option<Timestamp>);
 
 impl Due {
-    /// At any time.
+    /// Any time.
     #[must_use]
     pub fn any() -> Self {
         Self(None)
     }
 
-    /// So long after the queue's present time.
+    /// `span` after the queue's present time.
     ///
     /// # Panics
-    /// When `span` is no delay.
+    /// If `span` is not a delay.
     #[must_use]
     pub fn after(queue: &TestQueue, span: impl IntoDelay) -> Self {
         match span.into_delay() {
@@ -28,17 +28,17 @@ impl Due {
         }
     }
 
-    /// At this time.
+    /// This time.
     #[must_use]
     pub fn at(time: impl Into<Timestamp>) -> Self {
         Self(Some(time.into()))
     }
 }
 
-/// The task, if it is scheduled and due as said; else what is there instead.
+/// The task, if it is scheduled and has the required due time.
 ///
 /// # Errors
-/// The words of a failed assertion.
+/// The text of the failed assertion, with what was found instead.
 pub async fn check_scheduled(
     queue: &TestQueue,
     task_type: &str,
@@ -56,7 +56,7 @@ pub async fn check_scheduled(
     }
 }
 
-/// Passes if the task, or without an id each task of the type, is not scheduled.
+/// Passes if the task, or without an id every task of the type, is not scheduled.
 ///
 /// # Errors
 /// As [`check_scheduled`].
@@ -100,7 +100,7 @@ pub async fn check_dead(
     ))
 }
 
-/// Passes if the task is done, also after the retention.
+/// Passes if the task is done, even if its retention is over.
 ///
 /// # Errors
 /// As [`check_scheduled`].
@@ -125,7 +125,7 @@ async fn in_state(
     }
 }
 
-/// What is there instead of a task in `expected`.
+/// A description of what was found instead of a task in `expected`.
 async fn missed(queue: &TestQueue, task_type: &str, id: &str, expected: TaskState) -> String {
     let is = match queue.find(task_type, id).await {
         Some(task) => described(queue, &task),
@@ -176,7 +176,7 @@ fn failed(task: &TaskInfo) -> String {
     })
 }
 
-/// A time as the test sees it: relative to the queue's.
+/// A time relative to the queue's present time, for messages.
 fn when(queue: &TestQueue, time: Timestamp) -> String {
     let now = queue.now();
     let span = |span| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
@@ -186,11 +186,12 @@ fn when(queue: &TestQueue, time: Timestamp) -> String {
     format!("in {:#}", span(time.since(now)))
 }
 
-/// Asserts that a task is scheduled, and returns what is known of it as a
-/// [`TaskInfo`](delayq_core::TaskInfo). Awaits, so it stands in an async function.
+/// Asserts that a task is scheduled, and returns its [`TaskInfo`](delayq_core::TaskInfo). It
+/// awaits, so use it in an async function.
 ///
 /// `assert_scheduled!(queue, "order.cancel", "order-42", after = "30m")`: due 30 minutes after the
-/// queue's present time, to the millisecond; or `at = timestamp`, or neither.
+/// queue's present time, to the millisecond. Use `at = timestamp` instead for an absolute time, or
+/// neither for any time.
 #[macro_export]
 macro_rules! assert_scheduled {
     ($queue:expr, $task_type:expr, $id:expr $(,)?) => {
@@ -212,7 +213,7 @@ macro_rules! assert_scheduled {
     };
 }
 
-/// Asserts that a task is not scheduled; without an id, that none of the type is.
+/// Asserts that a task is not scheduled or, without an id, that no task of the type is.
 #[macro_export]
 macro_rules! assert_not_scheduled {
     ($queue:expr, $task_type:expr $(,)?) => {
@@ -230,8 +231,8 @@ macro_rules! assert_not_scheduled {
     };
 }
 
-/// Asserts that a task is dead, and with `contains = "text"` that its last error contains this.
-/// Returns what is known of it as a [`TaskInfo`](delayq_core::TaskInfo).
+/// Asserts that a task is dead, and with `contains = "text"` that its last error contains this
+/// text. Returns its [`TaskInfo`](delayq_core::TaskInfo).
 #[macro_export]
 macro_rules! assert_dead {
     ($queue:expr, $task_type:expr, $id:expr $(,)?) => {

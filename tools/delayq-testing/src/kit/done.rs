@@ -1,4 +1,4 @@
-//! Memory of the tasks that are done, which the store forgets after the retention.
+//! Memory of the tasks that are done, as the store forgets them after the retention.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::faulty::Observed;
 pub(super) struct Done(Arc<Mutex<HashSet<(TaskType, TaskId)>>>);
 
 impl Done {
-    /// Takes in what the store did.
+    /// Records an effect on the store.
     pub(super) fn observe(&self, observed: Observed<'_>) {
         let Observed::Settle {
             bucket,

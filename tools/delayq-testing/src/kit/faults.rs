@@ -1,4 +1,4 @@
-//! Faults that a test plans, call by call.
+//! Planned faults of a test, call by call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,23 +6,23 @@ use delayq_core::store::StoreCall;
 
 use crate::faulty::Fault;
 
-/// The calls that are to fail. Clones share them.
+/// The calls that will fail. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults(Arc<Mutex<Vec<Planned>>>);
 
 #[derive(Debug)]
 struct Planned {
     operation: String,
-    /// How many calls of the operation go through before it.
+    /// Number of calls of the operation that go through before it.
     before: usize,
     fault: Fault,
 }
 
 impl Faults {
-    /// Lets the `nth` call of `operation` from now on fail.
+    /// Makes the `nth` call of `operation` from now on fail.
     ///
     /// # Panics
-    /// For 0, and for a name that no operation has.
+    /// For 0, and for an unknown operation.
     pub(super) fn plan(&self, operation: &str, nth: usize, fault: Fault) {
         let names: Vec<_> = StoreCall::ALL.iter().map(|call| call.name()).collect();
         assert!(
@@ -42,7 +42,7 @@ impl Faults {
         });
     }
 
-    /// What happens to a call.
+    /// The fault of a call.
     pub(super) fn of_call(&self, operation: &str) -> Fault {
         let mut planned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fault = Fault::None;

@@ -1,4 +1,4 @@
-//! A whole plugin in memory, whose time the test moves.
+//! A complete plugin in memory, with a clock controlled by the test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use super::done::Done;
 use super::faults::Faults;
 use crate::faulty::{Fault, FaultyStore, Inline, InlineStore};
 
-/// How long, in real time, workers may run before a wait for them fails.
+/// Time limit for workers, in real time, before a wait for them fails.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Tasks of one page of a listing.
+/// Number of tasks in one page of a listing.
 const PAGE: usize = 1_000;
 
 /// A queue for the tests of an application: a plugin whose tasks are in memory, on a clock that
 /// stands still until the test moves it.
 ///
-/// Each queue is separate, so tests run side by side. It works in any `#[tokio::test]`. Its clock
-/// begins at 2026-01-01T00:00:00Z.
+/// Each queue is separate, so tests can run in parallel. It works in any `#[tokio::test]`. Its
+/// clock begins at 2026-01-01T00:00:00Z.
 ///
 /// ```
 /// use delayq_plugin::{TaskResult, task_worker};
@@ -59,26 +59,27 @@ pub struct TestQueue {
 }
 
 impl TestQueue {
-    /// Starts a queue with the workers that are linked into the test program, and what `build`
-    /// adds: components, workers, listeners. `.without_registered_workers()` leaves those of the
-    /// program out.
+    /// Starts a queue with the workers linked into the test program, and everything that `build`
+    /// adds: components, workers, listeners. `.without_registered_workers()` leaves out the
+    /// program's workers.
     ///
     /// # Errors
-    /// As [`DelayQueuePluginBuilder::start`]; `build` gives no URL and nothing else about a store.
+    /// As [`DelayQueuePluginBuilder::start`]; `build` must not set a URL or anything else about the
+    /// store.
     pub async fn start(
         build: impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder,
     ) -> Result<Self, StartError> {
         Self::start_with(None, build).await
     }
 
-    /// As [`start`](Self::start), and every task that has a worker here runs within the send,
-    /// whatever its delay. What its worker answers comes back: a failure is
-    /// [`Error::TaskFailed`](delayq_core::Error::TaskFailed), and the task is dead, with no further
-    /// attempt. A task that a worker sends runs before that worker goes on. An occurrence of a
+    /// Like [`start`](Self::start), but every task that has a worker here runs within the send,
+    /// whatever its delay. The send returns the worker's result: a failure is
+    /// [`Error::TaskFailed`](delayq_core::Error::TaskFailed), and the task is dead, without further
+    /// attempts. A task sent by a worker runs before that worker continues. An occurrence of a
     /// recurring task waits for its time, as in [`start`](Self::start).
     ///
-    /// Every type is at-least-once here, and has no limit over all instances; a pool has as many
-    /// slots as are asked for.
+    /// In such a queue every type is at-least-once and has no fleet limits, and a pool has as many
+    /// slots as requested.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -143,25 +144,26 @@ impl TestQueue {
         self.plugin.events()
     }
 
-    /// The clock of queue and store, to move it while a worker runs: time limits, lost locks.
+    /// The clock of the queue and the store. For moving it while a worker runs: time limits, lost
+    /// locks.
     #[must_use]
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
     }
 
-    /// The time that the clock shows.
+    /// The present time of the clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Lets `span` pass, from one due time to the next: each task that becomes due starts at its
-    /// time and runs to its end before the clock goes on, with its retries and what it sends.
-    /// Returns when nothing is left to do at the new time.
+    /// time and runs to its end before the clock moves on, with its retries and the tasks it sends.
+    /// Returns when there is nothing left to do at the new time.
     ///
     /// # Panics
-    /// When `span` is no delay, or a worker has not ended after 10 s of real time; one that waits
-    /// for the clock needs [`clock`](Self::clock).
+    /// If `span` is not a delay, or if a worker has not ended after 10 s of real time. For a worker
+    /// that waits for the clock, move [`clock`](Self::clock) instead.
     pub async fn advance(&self, span: impl IntoDelay) {
         let span = match span.into_delay() {
             Ok(span) => span,
@@ -175,7 +177,7 @@ impl TestQueue {
         self.until_idle().await;
     }
 
-    /// Returns when every task that is due has run to its end, and what it sent for now, too.
+    /// Returns when every due task has run to its end, including due tasks sent by those.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
@@ -183,7 +185,7 @@ impl TestQueue {
         self.until_idle().await;
     }
 
-    /// Moves the clock to `at`, at least by a millisecond, at most to `end`.
+    /// Moves the clock to `at`, by at least a millisecond, and at most to `end`.
     fn pass(&self, at: Duration, end: Duration) {
         let now = self.clock.elapsed();
         let span = at.saturating_sub(now).as_micros().div_ceil(1_000).max(1);
@@ -216,12 +218,12 @@ impl TestQueue {
     /// The scheduled tasks of a type, by due time.
     ///
     /// # Panics
-    /// When the name is no task type, or the store fails.
+    /// If the name is not a task type, or the store fails.
     pub async fn scheduled(&self, task_type: &str) -> Vec<TaskInfo> {
         self.list(task_type, TaskState::Scheduled).await
     }
 
-    /// The dead tasks of a type, by the time of death; `history.last_error` says why.
+    /// The dead tasks of a type, by the time of death; `history.last_error` has the reason.
     ///
     /// # Panics
     /// As [`scheduled`](Self::scheduled).
@@ -246,10 +248,10 @@ impl TestQueue {
         }
     }
 
-    /// What the store knows of a task.
+    /// The store's record of a task.
     ///
     /// # Panics
-    /// As [`scheduled`](Self::scheduled), and when `id` is no id.
+    /// As [`scheduled`](Self::scheduled), and if `id` is not a valid id.
     pub async fn find(&self, task_type: &str, id: &str) -> Option<TaskInfo> {
         match self.tasks.find(task_type, id).await {
             Ok(found) => found,
@@ -262,20 +264,20 @@ impl TestQueue {
         matches!(names, (Ok(task_type), Ok(id)) if self.done.has(&task_type, &id))
     }
 
-    /// Lets the next call of a store's operation fail: `fail_next("submit", Fault::AnswerLost)`.
+    /// Makes the next call of a store's operation fail: `fail_next("submit", Fault::AnswerLost)`.
     /// The operations are the methods of [`Store`], [`Operate`](delayq_core::Operate) and
-    /// [`Presence`](delayq_core::Presence). A call of the plugin that fails is tried again after a
-    /// moment of the clock.
+    /// [`Presence`](delayq_core::Presence). The plugin repeats a failed call after a short time on
+    /// the clock.
     ///
     /// # Panics
-    /// When no operation is called so.
+    /// If there is no operation with this name.
     pub fn fail_next(&self, operation: &str, fault: Fault) {
         self.faults.plan(operation, 1, fault);
     }
 
-    /// As [`fail_next`](Self::fail_next), for the `nth` call from now on, counted from 1: the third
-    /// settlement is `fail_nth("settle", 3, Fault::NotApplied)`. One call settles or submits all
-    /// tasks that are at hand.
+    /// Like [`fail_next`](Self::fail_next), for the `nth` call from now on, counted from 1: for the
+    /// third settlement use `fail_nth("settle", 3, Fault::NotApplied)`. One call may settle or
+    /// submit several tasks.
     ///
     /// # Panics
     /// As [`fail_next`](Self::fail_next), and for 0.
@@ -305,7 +307,8 @@ fn store(
     }
 }
 
-/// The worker, with one attempt, and no limit that would let a sender wait for another task.
+/// The worker with only one attempt, and without limits that would make a sender wait for another
+/// task.
 fn run_inline(inline: &Inline, mut built: BuiltWorker) -> BuiltWorker {
     if let Ok(pattern) = TypePattern::new(&built.task_type) {
         inline.serve(pattern);

@@ -1,4 +1,4 @@
-//! `dead groups`: dead tasks by what killed them.
+//! `dead groups`: dead tasks grouped by error.
 
 use clap::Args;
 use delayq_ops::{DeadGroups, dead_groups};
@@ -10,13 +10,13 @@ use crate::selection::Selection;
 use crate::span::relative;
 use crate::text::{BAD, STRONG, counted, one_line, styled, table};
 
-/// Ids of a group that are shown.
+/// Number of ids shown for a group.
 const IDS: usize = 2;
 
-/// Which dead tasks.
+/// The dead tasks to group.
 #[derive(Debug, Args)]
 pub(crate) struct GroupsArgs {
-    /// The type, or a pattern such as `mail.*`; without it all types.
+    /// The type, or a pattern such as `mail.*`; default: all types.
     #[arg(value_name = "TYPE", default_value = "*")]
     types: String,
     #[command(flatten)]

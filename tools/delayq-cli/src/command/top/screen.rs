@@ -12,7 +12,7 @@ use super::view::{Order, Row, View};
 struct Column {
     head: &'static str,
     width: u16,
-    /// It is there on terminals at least so wide.
+    /// Minimum width of the terminal for this column.
     from: u16,
     value: fn(&Row) -> String,
 }
@@ -124,7 +124,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(foot_line, foot);
 }
 
-/// Red where colours are wanted; bold in any case.
+/// Red if colours are wanted; always bold.
 fn bad() -> Style {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

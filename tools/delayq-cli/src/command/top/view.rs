@@ -1,4 +1,4 @@
-//! What the screen shows: the types with their rates, in an order.
+//! The content of the screen: the types with their rates, in some order.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use crate::command::type_list::TypeLine;
 /// The order of the types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Those in trouble first, then those with the oldest due task.
+    /// Types with problems first, then those with the oldest due task.
     Trouble,
-    /// Those with most scheduled tasks first.
+    /// Types with the most scheduled tasks first.
     Scheduled,
     /// By name.
     Name,
@@ -23,11 +23,11 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) line: TypeLine,
-    /// Ends a second since the numbers before; unknown at first.
+    /// Ended tasks per second since the previous numbers; unknown at first.
     pub(super) done_rate: Option<f64>,
-    /// Failed attempts a second.
+    /// Failed attempts per second.
     pub(super) failed_rate: Option<f64>,
-    /// Whether tasks went to dead in the last minutes, or since the numbers before.
+    /// True if tasks went to dead in the last minutes, or since the previous numbers.
     pub(super) is_dying: bool,
 }
 
@@ -37,13 +37,13 @@ pub(super) struct View {
     pub(super) store: String,
     pub(super) rows: Vec<Row>,
     pub(super) order: Order,
-    /// How many rows are scrolled away.
+    /// The number of rows scrolled away.
     pub(super) first: usize,
-    /// Why the numbers are old.
+    /// The error because of which the numbers are old.
     pub(super) error: Option<String>,
 }
 
-/// What the screen flags, the worst first. Dead tasks alone are no news.
+/// Problems highlighted on the screen, the worst first. Dead tasks alone are not highlighted.
 const FLAGGED: [Trouble; 4] = [
     Trouble::Unserved,
     Trouble::Stuck,
@@ -52,7 +52,7 @@ const FLAGGED: [Trouble; 4] = [
 ];
 
 impl Row {
-    /// What is wrong with the type, in one word; empty where nothing is.
+    /// The problem of the type in one word; empty if there is none.
     pub(super) fn trouble(&self) -> &'static str {
         let worst = FLAGGED.into_iter().find(|trouble| self.line.is(*trouble));
         match worst {
@@ -63,7 +63,7 @@ impl Row {
         }
     }
 
-    /// Whether it needs somebody now: a pause was somebody's will.
+    /// True if it needs attention now. A pause does not, as somebody wanted it.
     pub(super) fn is_bad(&self) -> bool {
         !matches!(self.trouble(), "" | "paused")
     }
@@ -81,7 +81,7 @@ impl View {
         }
     }
 
-    /// Takes new numbers; rates come from those before.
+    /// Takes new numbers and calculates the rates since the previous ones.
     pub(super) fn renew(&mut self, lines: Vec<TypeLine>) {
         let before: HashMap<TaskType, TypeStats> = self
             .rows
@@ -113,22 +113,22 @@ impl View {
         self.sort();
     }
 
-    /// Keeps the numbers, and says that they are old.
+    /// Keeps the numbers, and marks them as old.
     pub(super) fn fail(&mut self, error: String) {
         self.error = Some(error);
     }
 
-    /// Scrolls.
+    /// Scrolls up.
     pub(super) fn up(&mut self) {
         self.first = self.first.saturating_sub(1);
     }
 
-    /// Scrolls, up to the last row.
+    /// Scrolls down, at most to the last row.
     pub(super) fn down(&mut self) {
         self.first = (self.first + 1).min(self.rows.len().saturating_sub(1));
     }
 
-    /// Takes the next order.
+    /// Switches to the next order.
     pub(super) fn sort_otherwise(&mut self) {
         self.order = match self.order {
             Order::Trouble => Order::Scheduled,

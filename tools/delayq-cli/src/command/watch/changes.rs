@@ -1,4 +1,4 @@
-//! The tasks of a type as they were seen last, and what has changed since.
+//! The tasks of a type as last seen, and the changes since.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +9,18 @@ use delayq_plugin::{
 
 use super::event::{Event, EventKind};
 
-/// Tasks of one page.
+/// Number of tasks in one page.
 const PAGE: usize = 128;
-/// Pages of scheduled and of running tasks that are watched: a thousand tasks each, the first ones
-/// by time. A task beyond them is seen once it comes near.
+/// Number of pages of scheduled and of running tasks that are watched: a thousand tasks each, the
+/// first ones by time. Later tasks are noticed once they are among these.
 const MAX_PAGES: usize = 8;
-/// Pages of ends between two looks that are read.
+/// Maximum number of pages of ended tasks read between two looks.
 const MAX_END_PAGES: usize = 80;
 
 /// The states in which a task has ended for good.
 const ENDS: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
 
-/// A task as it was seen last.
+/// A task as last seen.
 #[derive(Clone, Debug)]
 struct Seen {
     state: TaskState,
@@ -29,17 +29,17 @@ struct Seen {
     history: AttemptHistory,
 }
 
-/// What was told of one kind of end.
+/// The ends of one kind that were already reported.
 #[derive(Debug)]
 struct Told {
     state: TaskState,
-    /// Ends before this time are told.
+    /// Ends before this time were reported.
     until: Timestamp,
-    /// Those of exactly that time that are told.
+    /// Tasks that ended at exactly that time and were reported.
     ids: HashSet<TaskId>,
 }
 
-/// A look at a type, and the one before.
+/// A look at a type, and the previous one.
 #[derive(Debug)]
 pub(super) struct Changes {
     task_type: TaskType,
@@ -47,12 +47,12 @@ pub(super) struct Changes {
     stats: TypeStats,
     tasks: HashMap<TaskId, Seen>,
     ends: Vec<Told>,
-    /// Deaths before this place are told.
+    /// Deaths before this position were reported.
     dead: Cursor,
 }
 
 impl Changes {
-    /// The state of things now, of which nothing is told.
+    /// The present state, of which nothing is reported.
     pub(super) async fn start(tasks: &TaskSubmitService, task_type: &TaskType) -> Result<Self> {
         let stats = tasks.stats(task_type.as_str()).await?;
         let since = stats.now;
@@ -73,12 +73,12 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Since when changes are told, on the store's clock.
+    /// The start of the reports, by the store's clock.
     pub(super) fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// What has happened since the look before.
+    /// The events since the previous look.
     pub(super) async fn look(&mut self, tasks: &TaskSubmitService) -> Result<Vec<Event>> {
         let before = self.stats.clone();
         self.stats = tasks.stats(self.task_type.as_str()).await?;
@@ -116,7 +116,7 @@ impl Changes {
                 }
             }
         }
-        // The dead ones stay known, so that a requeue is told.
+        // Dead tasks are kept, so that a requeue is noticed.
         let dead = self.tasks.drain();
         let dead = dead.filter(|(_, seen)| seen.state == TaskState::Dead);
         let mut known: HashMap<_, _> = dead.collect();
@@ -152,7 +152,7 @@ impl Changes {
         Ok(events)
     }
 
-    /// Ends of one kind, which are listed the latest first.
+    /// Ends of one kind, which are listed latest first.
     async fn ended(&mut self, tasks: &TaskSubmitService, index: usize) -> Result<Vec<Event>> {
         let Some(told) = self.ends.get_mut(index) else {
             return Ok(Vec::new());
@@ -198,8 +198,8 @@ impl Seen {
     }
 }
 
-/// What has become of a task that was seen as `seen`; `None`: nothing, or nothing new to the one
-/// who watches since `since`.
+/// The event of a task that was last seen as `seen`; `None` if there is none, or if it happened
+/// before the watch began at `since`.
 fn kind_of(task: &TaskInfo, seen: Option<&Seen>, since: Timestamp) -> Option<EventKind> {
     let is_new = || {
         task.submitted_at

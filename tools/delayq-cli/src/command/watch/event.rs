@@ -1,9 +1,9 @@
-//! What happened to a task between two looks.
+//! Events of a task between two looks.
 
 use delayq_plugin::{TaskId, TaskInfo, Timestamp};
 use serde::Serialize;
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum EventKind {
@@ -20,7 +20,7 @@ pub(super) enum EventKind {
 }
 
 impl EventKind {
-    /// Its name, as in the JSON.
+    /// Its name in the JSON.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Sent => "sent",
@@ -40,20 +40,21 @@ impl EventKind {
 /// A line of `watch`.
 #[derive(Debug, Serialize)]
 pub(super) struct Event {
-    /// When it happened, as far as the store knows; else when it was seen. The store's clock.
+    /// The time when it happened, if the store knows; otherwise when it was noticed. By the store's
+    /// clock.
     pub(super) at: Timestamp,
     #[serde(rename = "event")]
     pub(super) kind: EventKind,
     pub(super) id: TaskId,
     pub(super) attempt: u32,
-    /// Of a task that is scheduled.
+    /// For a scheduled task.
     pub(super) due_at: Option<Timestamp>,
-    /// The last error, of a task that failed.
+    /// The last error, for a task that failed.
     pub(super) error: Option<String>,
 }
 
 impl Event {
-    /// This happened to `task` at `at`.
+    /// An event of `task` at `at`.
     pub(super) fn new(kind: EventKind, at: Timestamp, task: &TaskInfo) -> Self {
         let failed = matches!(kind, EventKind::Retry | EventKind::Dead);
         let error = task.history.last_error.clone().filter(|_| failed);

@@ -1,4 +1,4 @@
-//! The suite of what a job says about its id.
+//! The suite about options of a job that depend on its id.
 
 sentences! {
     ($)

@@ -1,8 +1,8 @@
-//! The suites for stores of some kinds.
+//! The suites for certain kinds of stores.
 
 sentences! {
     ($)
-    /// Bounds and fleet limits, to the task: for types with one bucket.
+    /// Exact limits on scheduled tasks and fleet limits: for types with one bucket.
     limit_suite on Rig
     bound: [
         tasks_beyond_the_bound_are_refused_and_counted,
@@ -57,7 +57,7 @@ sentences! {
 
 sentences! {
     ($)
-    /// For a store that shards types: buckets, resizes, and what excludes shards.
+    /// For a store that shards types: buckets, resizes, and settings that exclude shards.
     sharded_suite on Rig
     sharded: [
         a_sharded_type_has_a_bucket_for_each_shard,
@@ -95,7 +95,7 @@ sentences! {
 
 sentences! {
     ($)
-    /// The tests of a store whose data can be damaged; the expression makes a `Damageable`.
+    /// The tests of a store whose data can be damaged; the expression creates a `Damageable`.
     damage_suite on Damaged
     damage: [
         the_audit_finds_a_task_that_has_lost_its_place,
@@ -108,7 +108,7 @@ sentences! {
 
 sentences! {
     ($)
-    /// The tests of a store on a clock that can be set; the expression makes a `SettableClock`.
+    /// The tests of a store with a clock that can be set; the expression creates a `SettableClock`.
     clock_suite on Timed
     clock: [
         fences_grow_though_the_clock_steps_back,
