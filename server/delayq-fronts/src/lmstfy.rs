@@ -6,6 +6,7 @@
 mod admin;
 mod api;
 mod call;
+mod consumer;
 mod engine;
 mod figures;
 #[cfg(feature = "fuzz")]
@@ -13,7 +14,6 @@ pub mod fuzz;
 mod job;
 mod limits;
 mod names;
-mod pool;
 mod state;
 mod wire;
 

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use ulid::Ulid;
 
 use super::call::{Call, MAX_JOB_BYTES};
+use super::engine::Engine;
 use super::figures::labels;
 use super::limits::Action;
 use super::names::{QueueName, TokenKey, hash, split_token};
-use super::pool::Pool;
 use super::state::Lmstfy;
 use super::wire::{Params, Refused, answer, check_names, failed, read_path, refused};
 
@@ -117,16 +117,16 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     };
     let text = text.to_owned();
     let (pool_name, token) = split_token(&text);
-    let pool = front.pool(pool_name).await;
-    let pool = pool.ok_or_else(|| refused(StatusCode::NOT_FOUND, "pool not found"))?;
-    let pool = pool.map_err(|problem| failed(&problem))?;
+    let engine = front.engine(pool_name).await;
+    let engine = engine.ok_or_else(|| refused(StatusCode::NOT_FOUND, "pool not found"))?;
+    let engine = engine.map_err(|problem| failed(&problem))?;
     let key = TokenKey::new(pool_name, namespace, token);
     if !operation.is_public() {
         front.check_token(&key).await?;
         pool_name.clone_into(&mut seen.pool);
         namespace.clone_into(&mut seen.namespace);
     }
-    let context = context_of(front, &pool, &key, request.extensions());
+    let context = context_of(front, &engine, &key, request.extensions());
     if !operation.is_public()
         && let Err(refusal) = context.charge(request.extensions())
     {
@@ -136,7 +136,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     let call = Call {
         front,
         context,
-        pool,
+        engine,
         pool_name,
         key: &key,
         queue: QueueName::new(namespace, queue),
@@ -161,8 +161,8 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
 }
 
 /// The context of an lmstfy token, in the namespace of its pool.
-fn context_of(front: &Lmstfy, pool: &Pool, key: &TokenKey, extensions: &Extensions) -> Context {
-    let (id, space) = (key.document(), Arc::clone(&pool.engine.space));
+fn context_of(front: &Lmstfy, engine: &Engine, key: &TokenKey, extensions: &Extensions) -> Context {
+    let (id, space) = (key.document(), Arc::clone(&engine.space));
     let name = format!("lmstfy token {}", id.get(..8).unwrap_or_default());
     let origin = Caller::origin_of(extensions);
     let caller = Caller::of_front(&id, &name, space.namespace.as_str(), origin);

@@ -12,10 +12,11 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::consumer::Consumer;
+use super::engine::{DeadLetters, Engine};
 use super::figures::labels;
 use super::job::{Appetite, Job, NewJob};
 use super::names::{QueueName, TokenKey, age_ms};
-use super::pool::Pool;
 use super::state::Lmstfy;
 use super::wire::{Operation, Params, Refused, answer, bad, empty, failed, refused};
 
@@ -39,7 +40,7 @@ const MAX_ATTRIBUTE_VALUE: usize = 128;
 pub(super) struct Call<'a> {
     pub(super) front: &'a Lmstfy,
     pub(super) context: Context,
-    pub(super) pool: Pool,
+    pub(super) engine: Engine,
     pub(super) pool_name: &'a str,
     pub(super) key: &'a TokenKey,
     pub(super) queue: QueueName,
@@ -55,51 +56,53 @@ impl Call<'_> {
     ) -> Result<Response, Refused> {
         let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
         let id = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let (pool, queue) = (&self.pool, &self.queue);
+        let (engine, queue) = (&self.engine, &self.queue);
         match operation {
             Operation::Publish => self.publish(request).await,
             Operation::Republish => self.republish(request, &id).await,
             Operation::PublishAll => self.publish_all(request).await,
             Operation::Consume => self.consume().await,
             Operation::Peek => {
-                let found = pool.peek(queue).await.map_err(|error| failed(&error))?;
+                let found = engine.peek(queue).await.map_err(|error| failed(&error))?;
                 let none = || refused(StatusCode::NOT_FOUND, "the queue is empty");
                 let info = found.ok_or_else(none)?;
-                let job = Job::seen(queue, &info, pool.engine.now()).with_tries(&info);
+                let job = Job::seen(queue, &info, engine.now()).with_tries(&info);
                 Ok(answer(StatusCode::OK, &job))
             }
             Operation::Job => {
-                let found = pool
+                let found = engine
                     .find(queue, &id)
                     .await
                     .map_err(|error| failed(&error))?;
                 let none = || refused(StatusCode::NOT_FOUND, "job not found");
-                let job = Job::seen(queue, &found.ok_or_else(none)?, pool.engine.now());
+                let job = Job::seen(queue, &found.ok_or_else(none)?, engine.now());
                 Ok(answer(StatusCode::OK, &job))
             }
             Operation::Delete => {
-                pool.delete(queue, &id)
+                engine
+                    .delete(queue, &id)
                     .await
                     .map_err(|error| failed(&error))?;
-                let age = age_ms(&id, pool.engine.now());
+                let age = age_ms(&id, engine.now());
                 self.age("redis_job_ack_elapsed_ms", queue, age);
                 self.count("redis_pool_delete_jobs", 1);
                 Ok(empty(StatusCode::NO_CONTENT))
             }
             Operation::Size => {
-                let size = pool.size(queue).await.map_err(|error| failed(&error))?;
+                let size = engine.size(queue).await.map_err(|error| failed(&error))?;
                 Ok(self.size(size))
             }
             Operation::Destroy => {
                 let is_all = self.front.app.config.lmstfy.destroy_all;
-                let destroyed = pool.destroy(queue, is_all).await;
+                let destroyed = engine.destroy(queue, is_all).await;
                 destroyed.map_err(|error| failed(&error))?;
                 self.record("destroy", None).await;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
             Operation::DeadSize => {
-                let size = pool
-                    .dead_size(queue)
+                let size = self
+                    .dead_letters()
+                    .size()
                     .await
                     .map_err(|error| failed(&error))?;
                 Ok(self.size(size))
@@ -107,7 +110,7 @@ impl Call<'_> {
             Operation::Dead => self.dead().await,
             Operation::Respawn => self.respawn().await,
             Operation::DeleteDead => {
-                let deleted = pool.delete_dead(queue, self.params.limit()?).await;
+                let deleted = self.dead_letters().delete(self.params.limit()?).await;
                 let deleted = deleted.map_err(|error| failed(&error))?;
                 self.record("discard", Some(deleted)).await;
                 Ok(empty(StatusCode::NO_CONTENT))
@@ -172,7 +175,7 @@ impl Call<'_> {
         let is_understood = self.params.new_job().is_ok();
         let published = self.publish(request).await;
         if published.is_ok() || !is_understood {
-            let deleted = self.pool.delete(&self.queue, id).await;
+            let deleted = self.engine.delete(&self.queue, id).await;
             deleted.map_err(|error| failed(&error))?;
         }
         published
@@ -200,10 +203,7 @@ impl Call<'_> {
     async fn send(&self, new: &NewJob, jobs: Vec<(String, Vec<u8>)>) -> Result<(), Refused> {
         let many = jobs.len() as u64;
         self.front.remember(self.pool_name, &self.queue).await;
-        let sent = self
-            .pool
-            .engine
-            .publish(&self.context, &self.queue, new, jobs);
+        let sent = self.engine.publish(&self.context, &self.queue, new, jobs);
         sent.await.map_err(|problem| match problem.status() {
             StatusCode::PAYLOAD_TOO_LARGE => too_large("body too large"),
             StatusCode::TOO_MANY_REQUESTS => {
@@ -243,11 +243,17 @@ impl Call<'_> {
             return Err(bad("invalid queue name(s)"));
         }
         let appetite = Appetite { count, ..appetite };
-        let taken = self.pool.take(&queues, appetite, timeout).await;
+        let consumer = Consumer {
+            engine: &self.engine,
+            queues: &queues,
+            appetite,
+            stopping: &self.front.app.stopping,
+        };
+        let taken = consumer.take(timeout).await;
         let taken = taken.map_err(|error| failed(&error))?;
         // The token may have been deleted meanwhile. Dropping the jobs releases them.
         self.front.check_token(self.key).await?;
-        let jobs = self.pool.hand_out(taken, appetite).await;
+        let jobs = consumer.hand_out(taken).await;
         let jobs = jobs.map_err(|error| failed(&error))?;
         for job in &jobs {
             self.consumed(job);
@@ -278,10 +284,17 @@ impl Call<'_> {
         }
     }
 
+    fn dead_letters(&self) -> DeadLetters<'_> {
+        DeadLetters {
+            engine: &self.engine,
+            queue: &self.queue,
+        }
+    }
+
     async fn dead(&self) -> Result<Response, Refused> {
-        let size = self.pool.dead_size(&self.queue).await;
+        let size = self.dead_letters().size().await;
         let size = size.map_err(|error| failed(&error))?;
-        let head = self.pool.dead_head(&self.queue).await;
+        let head = self.dead_letters().head().await;
         let head = head.map_err(|error| failed(&error))?;
         let QueueName { namespace, queue } = &self.queue;
         let body = json!({
@@ -296,7 +309,7 @@ impl Call<'_> {
     async fn respawn(&self) -> Result<Response, Refused> {
         let limit = self.params.limit()?;
         let ttl = self.params.respawn_ttl()?;
-        let respawned = self.pool.respawn(&self.queue, limit, ttl).await;
+        let respawned = self.dead_letters().respawn(limit, ttl).await;
         let count = respawned.map_err(|error| failed(&error))?;
         self.count("redis_deadletter_respawn_jobs", count as u64);
         self.record("requeue", Some(count)).await;

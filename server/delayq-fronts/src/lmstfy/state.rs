@@ -18,7 +18,6 @@ use super::engine::Engine;
 use super::figures::Figures;
 use super::limits::{Limit, Throttle};
 use super::names::{JobIds, QueueName, TokenKey};
-use super::pool::Pool;
 use super::wire::{Refused, failed, refused};
 
 /// The folders of tokens, of their limits, and of names of queues that are too long for a type.
@@ -71,7 +70,7 @@ impl Lmstfy {
         );
     }
 
-    /// The engine of a pool; `None` if there is no such pool.
+    /// The jobs of a pool; `None` if there is no such pool.
     pub(super) async fn engine(&self, pool: &str) -> Option<Result<Engine, Problem>> {
         let namespace = self.pools.get(pool)?;
         let namespace = match Namespace::new(namespace) {
@@ -80,28 +79,6 @@ impl Lmstfy {
         };
         let space = self.app.spaces.of(&namespace).await;
         Some(space.map(|space| Engine { space }))
-    }
-
-    /// A pool; `None` if there is no such pool.
-    pub(super) async fn pool(&self, name: &str) -> Option<Result<Pool, Problem>> {
-        let engine = match self.engine(name).await? {
-            Ok(engine) => engine,
-            Err(problem) => return Some(Err(problem)),
-        };
-        let stopping = self.app.stopping.clone();
-        let Some(target) = self.app.config.lmstfy.migrate.get(name) else {
-            return Some(Ok(Pool {
-                engine,
-                drained: None,
-                stopping,
-            }));
-        };
-        let target = self.engine(target).await?;
-        Some(target.map(|target| Pool {
-            engine: target,
-            drained: Some(engine),
-            stopping,
-        }))
     }
 
     /// Refuses a token that does not exist or was deleted.

@@ -94,8 +94,6 @@ pub struct LmstfyConfig {
     /// The pools and the namespace of each. If empty, the pool `default` is the namespace
     /// `default`.
     pub pools: BTreeMap<String, String>,
-    /// Pools being drained, and the pool that receives their new jobs.
-    pub migrate: BTreeMap<String, String>,
     /// True if destroying a queue also removes its delayed and its taken jobs.
     pub destroy_all: bool,
 }
@@ -108,7 +106,6 @@ impl fmt::Debug for LmstfyConfig {
             .field("admin_listen", &self.admin_listen)
             .field("accounts", &self.accounts.keys())
             .field("pools", &self.pools)
-            .field("migrate", &self.migrate)
             .field("destroy_all", &self.destroy_all)
             .finish()
     }
@@ -135,13 +132,6 @@ impl LmstfyConfig {
             if pool.is_empty() || !pool.bytes().all(is_word) {
                 let reason = "use A-Z a-z 0-9 _ -".to_owned();
                 return Some(["lmstfy.pools".to_owned(), pool.clone(), reason]);
-            }
-        }
-        for (old, new) in &self.migrate {
-            let is_end = pools.contains_key(new) && !self.migrate.contains_key(new);
-            if !pools.contains_key(old) || !is_end {
-                let reason = "name two pools, of which the second is not drained".to_owned();
-                return Some([format!("lmstfy.migrate.{old}"), new.clone(), reason]);
             }
         }
         None

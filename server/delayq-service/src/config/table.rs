@@ -14,7 +14,7 @@ fn options() -> BTreeMap<String, String> {
         pools: [("NAME".to_owned(), String::new())].into(),
         namespaces: [("NAME".to_owned(), NamespaceConfig::default())].into(),
         lmstfy: serde_json::from_value(serde_json::json!({
-            "accounts": {"NAME": ""}, "pools": {"NAME": ""}, "migrate": {"NAME": ""}
+            "accounts": {"NAME": ""}, "pools": {"NAME": ""}
         }))
         .unwrap(),
         service: serde_json::from_value(serde_json::json!({
