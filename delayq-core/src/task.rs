@@ -73,6 +73,11 @@ pub struct AttemptHistory {
     /// Workers of the type that have succeeded already; a retry leaves them out. The plugin writes
     /// it.
     pub succeeded: Vec<String>,
+    /// The [note](crate::store::Settlement::note) of the last settlement that had one, at most
+    /// [`MAX_NOTE_BYTES`](crate::store::MAX_NOTE_BYTES). A requeue keeps it; a task that is
+    /// submitted anew, also in the place of another one, begins without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl AttemptHistory {

@@ -14,7 +14,8 @@ pub enum Settling<'a> {
     NotHeld(SettleOutcome),
     /// The task has ended.
     Ended(Ended),
-    /// The task is scheduled again, or dead.
+    /// The task is scheduled again, or dead, with the [note](crate::store::Settlement::kept_note) of
+    /// the settlement if it has one.
     Changed {
         /// Its bookkeeping now.
         task: Bookkeeping,

@@ -20,7 +20,8 @@ pub(crate) const STEPS: &[&str] = &[
 /// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
 /// process does not count, and the end of the latest one forgotten before its retention was over.
 /// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
-/// identity; `errors`, an `ErrorLog`; and `settled_by`, how a lock was settled, as a number.
+/// identity; `errors`, an `ErrorLog`; `settled_by`, how a lock was settled, as a number; and `note`,
+/// that of the last settlement with one, which an older process leaves as it is.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
@@ -34,7 +35,11 @@ const COLUMNS: [[&str; 3]; 10] = [
     ["types", "forgotten", "INTEGER"],
 ];
 /// Those of `tasks`, by when they came.
-const TASK_COLUMNS: [&str; 2] = [", holder TEXT, errors TEXT", ", settled_by INTEGER"];
+const TASK_COLUMNS: [&str; 3] = [
+    ", holder TEXT, errors TEXT",
+    ", settled_by INTEGER",
+    ", note TEXT",
+];
 
 /// Tables that came later and that every release of this version can do without: no step, either.
 /// Nothing of an earlier release reads or writes them.
@@ -124,7 +129,7 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
         schema.wrapping_add(1)
     ))?;
     changed?;
-    connection.prepare("SELECT holder, errors, settled_by FROM tasks LIMIT 1")?;
+    connection.prepare("SELECT holder, errors, settled_by, note FROM tasks LIMIT 1")?;
     Ok(())
 }
 

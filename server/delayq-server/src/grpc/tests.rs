@@ -180,6 +180,7 @@ impl Site {
         let settlement = pb::Settlement {
             lock: task.lock.clone(),
             end: Some(pb::AttemptEnd { end: Some(end) }),
+            note: None,
         };
         let request = pb::SettleRequest {
             bucket: Some(pb::Bucket {

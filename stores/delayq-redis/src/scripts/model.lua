@@ -7,8 +7,8 @@
 --   tasks    hash  id -> record 6 trail     hash  id -> "1 <failures> <expiries> <releases>
 --   <requeues> <settled> <succeeded>\n<error>";
 --                           only for tasks with a history; error: "-" for none, else "+" and its
---   text; behind it "\30" and the last errors, newest first, see note_error; in front of requeues
---   zeros that say how the fence was settled, see END_OF
+--   text; behind it "\30" and the last errors, newest first, see note_error, then the note, see
+--   split_note; in front of requeues zeros that say how the fence was settled, see END_OF
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
 --                           (generation's begin, ms), tat, held_back, limited, fleet_concurrency
 --                           and fleet_rate (see limit.lua),
@@ -125,6 +125,19 @@ end
 -- count, and writes it without zeros.
 local END_OF = { D = 1, E = 2, K = 3, C = 3, R = 4, L = 5 }
 
+-- The note of a task, JSON without a line feed, is the very end of its trail: "\29<note>\n". To a
+-- process of an earlier release it is a line of the log that is none, or the rest of an error: it
+-- shows or skips it, and keeps it until it cuts the log or writes an error in its place.
+local function split_note(error)
+  if find(error, '\29', 1, true) then
+    local rest, note = match(error, '^(.*)\29("[^\n]*")\n$')
+    if rest then
+      return rest, note
+    end
+  end
+  return error, ''
+end
+
 local function parse_trail(trail)
   local t = {}
   t.failures, t.expiries, t.releases, t.requeues, t.settled, t.succeeded, t.error =
@@ -133,7 +146,8 @@ local function parse_trail(trail)
   for _, count in ipairs({ 'failures', 'expiries', 'releases', 'requeues' }) do
     t[count] = tonumber(t[count] or 0)
   end
-  t.settled, t.succeeded, t.error = t.settled or '0', t.succeeded or '', t.error or '-'
+  t.settled, t.succeeded = t.settled or '0', t.succeeded or ''
+  t.error, t.note = split_note(t.error or '-')
   return t
 end
 
@@ -170,7 +184,7 @@ end
 local function trail_text(t)
   return format('1 %.0f %.0f %.0f ', t.failures, t.expiries, t.releases)
     .. string.rep('0', t.settled_by) .. text(t.requeues) .. ' ' .. t.settled .. ' ' .. t.succeeded .. '\n'
-    .. t.error
+    .. t.error .. (t.note ~= '' and '\29' .. t.note .. '\n' or '')
 end
 
 -- What is remembered of a task that ends by no settlement: as the letter of a state says.

@@ -262,7 +262,9 @@ pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
     trail.lock_expiries = lock_expiries;
     trail.releases = releases;
     trail.requeues = requeues;
+    let (error, note) = split_note(error);
     let (error, _) = split_error(error);
+    trail.note = note;
     trail.last_error = match error.strip_prefix('+') {
         Some(error) => Some(error.to_owned()),
         None => error.starts_with('-').then_some(None)?,
@@ -275,7 +277,15 @@ pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
 pub(crate) fn errors_of(trail: &[u8]) -> &str {
     let trail = std::str::from_utf8(trail).unwrap_or_default();
     let error = trail.split_once('\n').map(|(_, error)| error);
-    error.map_or("", |error| split_error(error).1)
+    error.map_or("", |error| split_error(split_note(error).0).1)
+}
+
+/// The note at the end of a trail, and what stands before it, as `split_note` of `model.lua`.
+fn split_note(error: &str) -> (&str, Option<String>) {
+    let line = error.strip_suffix('\n');
+    let parts = line.and_then(|line| line.rsplit_once('\u{1d}'));
+    let parts = parts.and_then(|(rest, note)| Some((rest, serde_json::from_str(note).ok()?)));
+    parts.map_or((error, None), |(rest, note)| (rest, Some(note)))
 }
 
 /// The error of a trail, and the log behind it, as `split_error` of `model.lua`.
@@ -299,6 +309,11 @@ pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
         return String::new();
     }
     serde_json::to_string(succeeded).expect("a list of strings has a JSON form")
+}
+
+/// How a trail keeps a note: JSON, as for the workers.
+pub(crate) fn encode_note(note: &str) -> String {
+    serde_json::to_string(note).expect("a string has a JSON form")
 }
 
 /// A decoded lock.
@@ -337,9 +352,9 @@ pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock<'_>> {
     })
 }
 
-/// An error as a note of a remembered end has it: with a plus in front, so that it is never empty,
-/// and in hex digits.
-pub(crate) fn encode_note(error: &str) -> Vec<u8> {
+/// An error as a remembered end has it: with a plus in front, so that it is never empty, and in hex
+/// digits.
+pub(crate) fn encode_failure(error: &str) -> Vec<u8> {
     let mut note = Vec::with_capacity(2 + 2 * error.len());
     for byte in [b"+", error.as_bytes()].concat() {
         // Writing to memory does not fail.
@@ -348,8 +363,8 @@ pub(crate) fn encode_note(error: &str) -> Vec<u8> {
     note
 }
 
-/// The error of a note; `None` for none, or a damaged one.
-pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
+/// The error of a remembered end; `None` for none, or a damaged one.
+pub(crate) fn decode_failure(note: &[u8]) -> Option<String> {
     let digits = note.iter().map(|digit| char::from(*digit).to_digit(16));
     let digits: Vec<u32> = digits.collect::<Option<_>>()?;
     let pairs = digits.chunks_exact(2);
