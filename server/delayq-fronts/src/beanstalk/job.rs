@@ -40,8 +40,8 @@ impl Job {
 
 /// The past of a job, and the priority and delay that were given last.
 ///
-/// It is kept as the error text of the job's last attempt, or in a header after a move to another
-/// lane, so that every server knows it.
+/// It is kept as the note of the job, or in a header after a move to another lane, so that every
+/// server knows it. One of an earlier release keeps it behind the error of the last attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     pub(super) pri: u32,
@@ -57,11 +57,10 @@ pub(super) struct Past {
     /// The store's counts that are within these.
     pub(super) expiries: u32,
     pub(super) requeues: u32,
+    pub(super) failures: u32,
 }
 
-/// Why an attempt ended: its client gave the job back, or left.
-pub(super) const RELEASED: &str = "given back by its client";
-/// The client did not end the job in its time to run.
+/// Why an attempt ended: the client did not end the job in its time to run.
 pub(super) const TIMED_OUT: &str = "its time to run was over";
 /// The client buried it.
 pub(super) const BURIED: &str = "buried by its client";
@@ -83,9 +82,8 @@ impl Past {
             ..Self::default()
         };
         let moved = headers.get(PAST).and_then(|text| Self::read(text));
-        let last = history.last_error.as_deref().and_then(Self::read);
         let ttr = first.ttr;
-        let known = last.or(moved).unwrap_or(first);
+        let known = Self::last(history).or(moved).unwrap_or(first);
         // A requeue counts the expired locks anew.
         let requeues = history.requeues.saturating_sub(known.requeues);
         let counted = if requeues > 0 { 0 } else { known.expiries };
@@ -97,7 +95,25 @@ impl Past {
             kicks: known.kicks + requeues,
             expiries: history.lock_expiries,
             requeues: history.requeues,
+            failures: history.failures,
             ..known
+        }
+    }
+
+    /// What was kept last in this stay of the job in its lane. An earlier release fails every
+    /// attempt that it ends: what it has kept is later if a failure came since the note.
+    fn last(history: &AttemptHistory) -> Option<Self> {
+        let noted = history.note.as_deref().and_then(Self::read);
+        let told = history.last_error.as_deref().and_then(Self::read);
+        let is_later = noted.as_ref().is_some_and(|noted| {
+            let is_requeued = history.requeues > noted.requeues;
+            let counted = if is_requeued { 0 } else { noted.failures };
+            history.failures > counted
+        });
+        if is_later {
+            told.or(noted)
+        } else {
+            noted.or(told)
         }
     }
 
@@ -112,16 +128,22 @@ impl Past {
         Self {
             expiries: 0,
             requeues: 0,
+            failures: 0,
             ..self
         }
     }
 
-    /// The past as an error text, after why the attempt ended.
-    pub(super) fn after(&self, why: &str) -> String {
-        format!("{why}: {self}")
+    /// The past as the note of a settlement.
+    pub(super) fn note(&self) -> String {
+        self.after("beanstalkd")
     }
 
-    /// Reads what `after` writes.
+    /// The past behind a word that says what it is; in an earlier release, why an attempt ended.
+    pub(super) fn after(&self, word: &str) -> String {
+        format!("{word}: {self}")
+    }
+
+    /// Reads what `after` writes, or has written in an earlier release: without failures.
     fn read(text: &str) -> Option<Self> {
         let (_, figures) = text.split_once(": ")?;
         let mut numbers = figures.split(' ').map(|figure| {
@@ -140,6 +162,7 @@ impl Past {
             kicks: next()?,
             expiries: next()?,
             requeues: next()?,
+            failures: next().unwrap_or(0),
         })
     }
 }
@@ -156,12 +179,14 @@ impl fmt::Display for Past {
             kicks,
             expiries,
             requeues,
+            failures,
             ttr: _,
         } = self;
         write!(
             f,
             "pri={pri} delay={delay} reserves={reserves} timeouts={timeouts} releases={releases} \
-             buries={buries} kicks={kicks} expiries={expiries} requeues={requeues}"
+             buries={buries} kicks={kicks} expiries={expiries} requeues={requeues} \
+             failures={failures}"
         )
     }
 }

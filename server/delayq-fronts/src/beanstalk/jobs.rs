@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tracing::{debug, warn};
 
 use super::hub::Hub;
-use super::job::{BURIED, Held, Job, MOVES, Past, RELEASED, TIMED_OUT};
+use super::job::{BURIED, Held, Job, MOVES, Past, TIMED_OUT};
 use super::moves;
 use super::tube::{Lane, TubeName, id_of, number_of};
 
@@ -229,7 +229,8 @@ pub(super) async fn first_ready(hub: &Hub, tube: &TubeName) -> Result<Option<Job
 
 /// A client has done the job; whether it still held it.
 pub(super) async fn delete_held(hub: &Hub, held: &Held) -> Result<bool> {
-    settle(hub, held, AttemptEnd::Done).await
+    let done = Settlement::new(held.lock.clone(), AttemptEnd::Done);
+    settle(hub, held, done).await
 }
 
 /// A client gives the job back; whether it still held it.
@@ -240,7 +241,13 @@ pub(super) async fn release(hub: &Hub, held: &Held, pri: u32, delay: u32) -> Res
         releases: held.past.releases + 1,
         ..held.past.clone()
     };
-    put_back(hub, held, &past, RELEASED, delay).await
+    put_back(hub, held, &past, given_back(delay)).await
+}
+
+/// The end of an attempt whose job is due again after `delay` seconds: no failure.
+fn given_back(delay: u32) -> AttemptEnd {
+    let (after, succeeded) = (Duration::from_secs(delay.into()), Vec::new());
+    AttemptEnd::Release { after, succeeded }
 }
 
 /// A client buries the job; whether it still held it.
@@ -250,8 +257,13 @@ pub(super) async fn bury(hub: &Hub, held: &Held, pri: u32) -> Result<bool> {
         buries: held.past.buries + 1,
         ..held.past.clone()
     };
-    let (error, succeeded) = (past.after(BURIED), Vec::new());
-    settle(hub, held, AttemptEnd::Dead { error, succeeded }).await
+    settle(hub, held, dead(held, &past, BURIED)).await
+}
+
+fn dead(held: &Held, past: &Past, why: &str) -> Settlement {
+    let (error, succeeded) = (why.to_owned(), Vec::new());
+    let end = AttemptEnd::Dead { error, succeeded };
+    Settlement::new(held.lock.clone(), end).with_note(past.note())
 }
 
 /// The time to run of jobs is over.
@@ -262,7 +274,12 @@ pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
             timeouts: held.past.timeouts + 1,
             ..held.past.clone()
         };
-        if let Err(error) = put_back(hub, &held, &past, TIMED_OUT, 0).await {
+        let end = AttemptEnd::Retry {
+            after: Duration::ZERO,
+            error: TIMED_OUT.to_owned(),
+            succeeded: Vec::new(),
+        };
+        if let Err(error) = put_back(hub, &held, &past, end).await {
             debug!(number = held.number, %error, "a job comes back when its lock expires");
         }
     }
@@ -271,30 +288,23 @@ pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
 /// The clients of jobs have left.
 pub(super) async fn leave(hub: &Hub, left: Vec<Held>) {
     for held in left {
-        if let Err(error) = put_back(hub, &held, &held.past, RELEASED, 0).await {
+        if let Err(error) = put_back(hub, &held, &held.past, given_back(0)).await {
             debug!(number = held.number, %error, "a job comes back when its lock expires");
         }
     }
 }
 
-/// Puts a job back into the lane of its priority, due after `delay` seconds.
-async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) -> Result<bool> {
-    let after = Duration::from_secs(delay.into());
+/// Puts a job back into the lane of its priority: by `end`, if that is the lane that it is in.
+async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Result<bool> {
+    let after = end.due_again_in().unwrap_or_default();
     let lane = hub.lane(&held.tube, past.pri).await?;
-    let succeeded = Vec::new();
     if lane == held.lane {
-        let error = past.after(why);
-        let end = AttemptEnd::Retry {
-            after,
-            error,
-            succeeded,
-        };
-        let is_settled = settle(hub, held, end).await?;
+        let settlement = Settlement::new(held.lock.clone(), end).with_note(past.note());
+        let is_settled = settle(hub, held, settlement).await?;
         hub.lane_changed(&held.tube, &lane, after);
         return Ok(is_settled);
     }
-    let error = past.after(MOVES);
-    if !settle(hub, held, AttemptEnd::Dead { error, succeeded }).await? {
+    if !settle(hub, held, dead(held, past, MOVES)).await? {
         return Ok(false);
     }
     let moved = moves::finish(hub, &held.tube, &held.lane, &held.lock.id).await;
@@ -305,8 +315,7 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) ->
     Ok(true)
 }
 
-async fn settle(hub: &Hub, held: &Held, end: AttemptEnd) -> Result<bool> {
-    let settlement = Settlement::new(held.lock.clone(), end);
+async fn settle(hub: &Hub, held: &Held, settlement: Settlement) -> Result<bool> {
     for attempt in 1.. {
         let settled = hub.store.settle(&held.bucket, vec![settlement.clone()]);
         match settled.await {
