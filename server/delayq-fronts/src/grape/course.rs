@@ -17,8 +17,8 @@ pub(super) const SHORTEST: i64 = 1_000;
 /// The time to run of a task that was created by another way.
 const OTHERS: i64 = 30_000;
 
-/// What a note of a release begins with: it stands where workers of a type are noted that have
-/// succeeded, which a release writes in one step, and which a job has none of.
+/// What the note of a release begins with. One of an earlier release stands where workers of a
+/// type are noted that have succeeded, of which a job has none; a release of this one empties that.
 const NOTE: &str = "grape:";
 
 /// The course of a job.
@@ -40,8 +40,14 @@ impl Course {
                 .get(name)
                 .and_then(|text: &String| text.parse().ok())
         };
-        let note = history.succeeded.iter().find_map(|note| read(note));
-        let (dtr, released) = note.unwrap_or_else(|| (number(DELAY).unwrap_or(0), 0));
+        let noted = history.note.as_deref().and_then(read);
+        // It came later than the note, and without its executions.
+        let told = history.succeeded.iter().find_map(|note| read(note));
+        let both = [told, noted].into_iter().flatten();
+        let released = both.clone().map(|(_, released)| released).max();
+        let released = released.unwrap_or(0);
+        let dtr = both.map(|(dtr, _)| dtr).next();
+        let dtr = dtr.unwrap_or_else(|| number(DELAY).unwrap_or(0));
         let before = number(EXECUTIONS).and_then(|noe| u64::try_from(noe).ok());
         let ended = u64::from(history.failures) + u64::from(history.lock_expiries);
         Self {
@@ -62,8 +68,8 @@ impl Course {
     }
 
     /// What a release with this delay notes down.
-    pub(super) fn note(&self, dtr: i64) -> Vec<String> {
-        vec![format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))]
+    pub(super) fn note(&self, dtr: i64) -> String {
+        format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))
     }
 }
 
@@ -85,10 +91,29 @@ mod tests {
         let fresh = Course::of(&headers, &history);
         assert_eq!((fresh.dtr, fresh.ttr, fresh.noe), (5, 7_000, 3));
         (history.failures, history.lock_expiries) = (1, 2);
-        history.succeeded = fresh.note(-9);
+        history.note = Some(fresh.note(-9));
         let course = Course::of(&headers, &history);
         assert_eq!((course.dtr, course.noe), (-9, 7));
-        history.succeeded = course.note(0);
+        history.note = Some(course.note(0));
         assert_eq!(Course::of(&headers, &history).noe, 8);
+    }
+
+    #[test]
+    fn what_an_earlier_release_has_noted_is_read_and_counts_no_execution_twice() {
+        let mut history = AttemptHistory::default();
+        let course = |history: &AttemptHistory| {
+            let course = Course::of(&Headers::new(), history);
+            (course.dtr, course.noe)
+        };
+        history.succeeded = vec!["grape:-9:3".to_owned()];
+        assert_eq!(course(&history), (-9, 3));
+        history.note = Some("grape:8:5".to_owned());
+        assert_eq!(course(&history), (-9, 5));
+        history.succeeded.clear();
+        assert_eq!(course(&history), (8, 5));
+        for foreign in ["8:5", "grape:8", "beanstalkd: pri=1", ""] {
+            history.note = Some(foreign.to_owned());
+            assert_eq!(course(&history), (0, 0), "{foreign}");
+        }
     }
 }
