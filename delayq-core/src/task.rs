@@ -332,6 +332,10 @@ mod tests {
         assert_eq!(json["waits_for"], waits_for);
         let errors = serde_json::json!([{"at": 7, "attempt": 2, "error": "no van"}]);
         assert_eq!((&json["errors"], &json["holder"]), (&errors, &().into()));
+        assert_eq!(json["history"].get("note"), None);
+        info.history.note = Some("pri=7".to_owned());
+        let json = serde_json::to_value(&info).unwrap();
+        assert_eq!(json["history"]["note"], "pri=7");
         info.message = Some(vec![255, 0]);
         assert_eq!(message(&info), serde_json::json!([255, 0]));
         let page = Page {

@@ -12,7 +12,7 @@ use super::{accept, claim, id, job, key, open, raw, task_type, whole};
 
 /// What an earlier release does with the trail of a task whose attempt failed, or whose lock
 /// expired (without an error); returns the error that it shows.
-const EARLIER: &str = r#"
+const EARLIER: &str = r"
 local trail = redis.call('HGET', KEYS[1], ARGV[1])
 local head, error = string.match(trail, '^(1 %d+ %d+ %d+ %d+ %d+ [^\n]*\n)([-+].*)$')
 local last, log = error, ''
@@ -31,7 +31,7 @@ end
 local shown = ARGV[2] ~= '' and '+' .. ARGV[2] or last
 redis.call('HSET', KEYS[1], ARGV[1], head .. shown .. '\30' .. string.sub(log, 1, stop))
 return last
-"#;
+";
 
 async fn earlier(connection: &mut MultiplexedConnection, error: &str) -> String {
     let mut eval = redis::cmd("EVAL");

@@ -92,8 +92,8 @@ fn pri_of(note: Option<&Past>, error: Option<&Past>, [failures, requeues]: [u32;
 fn what_an_earlier_release_has_kept_counts_where_it_is_later() {
     let past = |pri, failures, requeues| Past {
         pri,
-        failures,
         requeues,
+        failures,
         ..Past::default()
     };
     let (old, new) = (past(7, 0, 0), past(8, 2, 0));
