@@ -14,8 +14,9 @@ pub enum Settling<'a> {
     NotHeld(SettleOutcome),
     /// The task has ended.
     Ended(Ended),
-    /// The task is scheduled again, or dead, with the [note](crate::store::Settlement::kept_note) of
-    /// the settlement if it has one.
+    /// The task is scheduled again, or dead, with the [note] of the settlement if it has one.
+    ///
+    /// [note]: crate::store::Settlement::kept_note
     Changed {
         /// Its bookkeeping now.
         task: Bookkeeping,

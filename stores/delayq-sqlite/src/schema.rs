@@ -20,8 +20,8 @@ pub(crate) const STEPS: &[&str] = &[
 /// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
 /// process does not count, and the end of the latest one forgotten before its retention was over.
 /// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
-/// identity; `errors`, an `ErrorLog`; `settled_by`, how a lock was settled, as a number; and `note`,
-/// that of the last settlement with one, which an older process leaves as it is.
+/// identity; `errors`, an `ErrorLog`; `settled_by`, how a lock was settled, as a number; and
+/// `note`, that of the last settlement with one, which an older process leaves as it is.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
