@@ -39,7 +39,7 @@ pub use options::{
 };
 pub use outcome::{
     AttemptEnd, CancelOutcome, ChangeOutcome, EndKind, ExtendOutcome, MAX_ERROR_BYTES,
-    SettleOutcome, Settlement, SubmitOutcome, cut_error,
+    MAX_NOTE_BYTES, SettleOutcome, Settlement, SubmitOutcome, cut_error,
 };
 pub use retention::warn_of_early_forgetting;
 pub use wakeup::{Wakeup, Wakeups};

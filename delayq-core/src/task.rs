@@ -73,6 +73,11 @@ pub struct AttemptHistory {
     /// Workers of the type that have already succeeded; a retry leaves them out. The plugin writes
     /// them.
     pub succeeded: Vec<String>,
+    /// The [note](crate::store::Settlement::note) of the last settlement that had one, at most
+    /// [`MAX_NOTE_BYTES`](crate::store::MAX_NOTE_BYTES). A requeue keeps it; a task that is
+    /// submitted anew, also in the place of another one, begins without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl AttemptHistory {
@@ -329,6 +334,10 @@ mod tests {
         assert_eq!(json["waits_for"], waits_for);
         let errors = serde_json::json!([{"at": 7, "attempt": 2, "error": "no van"}]);
         assert_eq!((&json["errors"], &json["holder"]), (&errors, &().into()));
+        assert_eq!(json["history"].get("note"), None);
+        info.history.note = Some("pri=7".to_owned());
+        let json = serde_json::to_value(&info).unwrap();
+        assert_eq!(json["history"]["note"], "pri=7");
         info.message = Some(vec![255, 0]);
         assert_eq!(message(&info), serde_json::json!([255, 0]));
         let page = Page {

@@ -163,9 +163,9 @@ impl Pair {
         let count = self.locks.len();
         let number = |back: usize| count.checked_sub(1).map(|last| last - back % count);
         Some(match op.from(self.start) {
-            Op::Settle { lock, end } => Op::Settle {
+            Op::Settle { lock, ending } => Op::Settle {
                 lock: number(lock)?,
-                end,
+                ending,
             },
             Op::Extend { lock, lock_for } => Op::Extend {
                 lock: number(lock)?,
@@ -194,9 +194,11 @@ impl Pair {
                     .unwrap();
                 Outcome::Claim(self.number_locks(claimed))
             }
-            Op::Settle { lock, end } => {
-                let (lock, end) = (self.locks[*lock].clone(), end.clone());
-                let settlements = vec![Settlement::new(lock, end)];
+            Op::Settle { lock, ending } => {
+                let (lock, end) = (self.locks[*lock].clone(), ending.end.clone());
+                let mut settlement = Settlement::new(lock, end);
+                settlement.note.clone_from(&ending.note);
+                let settlements = vec![settlement];
                 Outcome::Settle(
                     store
                         .settle(&Bucket::whole(task_type), settlements)

@@ -5,12 +5,11 @@ use std::time::Duration;
 use delayq_core::job::{NewTask, OnConflict};
 use delayq_core::operate::{DeadFilter, TypeStats};
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ChangeOutcome, ClaimEnd, Claimed, ExtendOutcome, SettleOutcome,
-    SubmitOutcome,
+    CancelOutcome, ChangeOutcome, ClaimEnd, Claimed, ExtendOutcome, SettleOutcome, SubmitOutcome,
 };
 use delayq_core::{TaskId, TaskInfo, TaskState, Timestamp, When, millis};
 
-use crate::op::{Claim, Op};
+use crate::op::{Claim, Ending, Op};
 use crate::task::{Task, due_at};
 
 /// What a step answers. In a claim, fences are the numbers of the locks: 0, 1, 2, ...
@@ -55,7 +54,7 @@ impl Model {
                 let guarded = now.min(caller_now.minus(claim.behind).plus(millis(500)));
                 Outcome::Claim(self.claim(claim, guarded, now))
             }
-            Op::Settle { lock, end } => Outcome::Settle(self.settle(*lock, end, now)),
+            Op::Settle { lock, ending } => Outcome::Settle(self.settle(*lock, ending, now)),
             Op::Extend { lock, lock_for } => {
                 Outcome::Extend(self.extend(*lock, now.plus(*lock_for)))
             }
@@ -192,21 +191,22 @@ impl Model {
         claimed
     }
 
-    fn settle(&mut self, lock: usize, end: &AttemptEnd, now: Timestamp) -> SettleOutcome {
+    fn settle(&mut self, lock: usize, ending: &Ending, now: Timestamp) -> SettleOutcome {
         let id = self.locks[lock].clone();
+        let kind = ending.end.kind();
         let Some(task) = self.task(&id) else {
             return SettleOutcome::LockLost;
         };
         if task.lock != Some(lock) {
-            let again = task.settled == Some((lock, end.kind()));
+            let again = task.settled == Some((lock, kind));
             return if again {
                 SettleOutcome::Settled
             } else {
                 SettleOutcome::LockLost
             };
         }
-        task.settle(end, now);
-        task.settled = Some((lock, end.kind()));
+        task.settle(ending, now);
+        task.settled = Some((lock, kind));
         task.follow(now);
         SettleOutcome::Settled
     }

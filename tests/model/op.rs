@@ -14,6 +14,13 @@ use proptest::prelude::*;
 /// The ids of all tasks.
 pub(crate) const IDS: [&str; 4] = ["a", "b", "c", "d"];
 
+/// How an attempt ends, with what is noted.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) end: AttemptEnd,
+    pub(crate) note: Option<String>,
+}
+
 /// A step. Absolute times count from the start of the case until [`Op::from`] moves them.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -22,7 +29,7 @@ pub(crate) enum Op {
     /// `lock`: how many locks ago, the last one taken being 0; later the number of the lock.
     Settle {
         lock: usize,
-        end: AttemptEnd,
+        ending: Ending,
     },
     Extend {
         lock: usize,
@@ -186,6 +193,12 @@ fn end() -> impl Strategy<Value = AttemptEnd> {
     ]
 }
 
+fn ending() -> impl Strategy<Value = Ending> {
+    let note = prop::sample::select(vec!["pri=1", "a\n\u{1d}\"b\""]);
+    let note = option::weighted(0.4, note.prop_map(str::to_owned));
+    (end(), note).prop_map(|(end, note)| Ending { end, note })
+}
+
 fn filter() -> impl Strategy<Value = DeadFilter> {
     let matching = (option::of(time()), option::of(error()), 0_usize..4);
     prop_oneof![
@@ -216,7 +229,7 @@ pub(crate) fn any() -> BoxedStrategy<Op> {
     prop_oneof![
         10 => submit(),
         12 => claim(),
-        12 => (lock(), end()).prop_map(|(lock, end)| Op::Settle { lock, end }),
+        12 => (lock(), ending()).prop_map(|(lock, ending)| Op::Settle { lock, ending }),
         4 => (lock(), span()).prop_map(|(lock, lock_for)| Op::Extend { lock, lock_for }),
         4 => id().prop_map(Op::Cancel),
         4 => (id(), when()).prop_map(|(id, when)| Op::Reschedule(id, when)),

@@ -4,7 +4,7 @@ use delayq_core::job::{Expiry, NewTask, OnConflict, When};
 use delayq_core::store::{AttemptEnd, EndCause, EndKind};
 use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp};
 
-use crate::op::Claim;
+use crate::op::{Claim, Ending};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Task {
@@ -163,9 +163,12 @@ impl Task {
         Ok(claimed)
     }
 
-    pub(crate) fn settle(&mut self, end: &AttemptEnd, now: Timestamp) {
+    pub(crate) fn settle(&mut self, ending: &Ending, now: Timestamp) {
         self.lock = None;
-        match end {
+        if ending.note.is_some() {
+            self.info.history.note.clone_from(&ending.note);
+        }
+        match &ending.end {
             AttemptEnd::Done => self.end(TaskState::Done, now),
             AttemptEnd::Expired => self.end(TaskState::Expired, now),
             AttemptEnd::Dead { error, succeeded } => {

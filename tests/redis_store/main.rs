@@ -23,6 +23,7 @@ mod failing_shard;
 mod faults;
 mod fences;
 mod memory_limit;
+mod notes;
 mod preflight;
 mod refusals;
 mod repeats;

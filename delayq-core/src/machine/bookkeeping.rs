@@ -144,7 +144,12 @@ impl Bookkeeping {
 
     /// The history, with these texts.
     #[must_use]
-    pub fn history(&self, last_error: Option<String>, succeeded: Vec<String>) -> AttemptHistory {
+    pub fn history(
+        &self,
+        last_error: Option<String>,
+        succeeded: Vec<String>,
+        note: Option<String>,
+    ) -> AttemptHistory {
         AttemptHistory {
             failures: self.failures,
             lock_expiries: self.lock_expiries,
@@ -152,6 +157,7 @@ impl Bookkeeping {
             requeues: self.requeues,
             last_error,
             succeeded,
+            note,
         }
     }
 

@@ -14,7 +14,9 @@ pub enum Settling<'a> {
     NotHeld(SettleOutcome),
     /// The task has ended.
     Ended(Ended),
-    /// The task is scheduled again, or dead.
+    /// The task is scheduled again, or dead, with the [note] of the settlement if it has one.
+    ///
+    /// [note]: crate::store::Settlement::kept_note
     Changed {
         /// Its new bookkeeping.
         task: Bookkeeping,

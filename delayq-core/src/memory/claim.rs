@@ -114,7 +114,7 @@ fn handed_out(task: &Task, id: TaskId, due_at: Timestamp) -> ClaimedTask {
         expires_at: task.expires_at(),
         message: task.message.clone(),
         headers: task.headers.clone(),
-        history: book.history(task.last_error.clone(), task.succeeded.clone()),
+        history: task.history(),
         ..ClaimedTask::new(lock, book.at, task.submitted_at)
     }
 }

@@ -8,7 +8,7 @@ use crate::machine::{
 };
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::task::{Headers, TaskInfo};
+use crate::task::{AttemptHistory, Headers, TaskInfo};
 use crate::time::{Reading, Timestamp, duration_ms};
 
 /// The content of a bucket under one id.
@@ -30,6 +30,7 @@ pub(super) struct Task {
     pub(super) headers: Headers,
     pub(super) last_error: Option<String>,
     pub(super) succeeded: Vec<String>,
+    pub(super) note: Option<String>,
     /// See [`ErrorLog`].
     pub(super) errors: String,
     /// The short form of the identity of its last holder.
@@ -117,6 +118,7 @@ impl Task {
             headers: new.headers,
             last_error: None,
             succeeded: Vec::new(),
+            note: None,
             errors: String::new(),
             holder: None,
             follow_up: None,
@@ -166,6 +168,12 @@ impl Task {
         self.book = book;
     }
 
+    /// What happened to it so far.
+    pub(super) fn history(&self) -> AttemptHistory {
+        let (error, succeeded) = (self.last_error.clone(), self.succeeded.clone());
+        self.book.history(error, succeeded, self.note.clone())
+    }
+
     fn info(&self, id: &TaskId, gate: Gate) -> TaskInfo {
         let book = &self.book;
         let stored = Stored {
@@ -180,7 +188,7 @@ impl Task {
             attempt: book.attempt(),
             message: Some(self.message.clone()),
             headers: self.headers.clone(),
-            history: book.history(self.last_error.clone(), self.succeeded.clone()),
+            history: self.history(),
             cancel_requested: book.cancel_requested,
             again_at: self.follow_up.as_ref().map(|task| task.book.at),
             ..TaskInfo::new(id.clone(), book.state, book.at)

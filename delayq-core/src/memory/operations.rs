@@ -95,6 +95,9 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
             succeeded,
         } => tasks.change(id, |task| {
             task.succeeded = succeeded.to_vec();
+            if let Some(note) = settlement.kept_note() {
+                task.note = Some(note.to_owned());
+            }
             if let Some(error) = error {
                 task.end_attempt(book, now, error);
                 task.last_error = Some(error.to_owned());

@@ -11,6 +11,9 @@ use crate::time::Timestamp;
 /// Longest error text that a store keeps with a task; longer ones are cut at a character boundary.
 pub const MAX_ERROR_BYTES: usize = 1_024;
 
+/// Longest note that a store keeps with a task; longer ones are cut at a character boundary.
+pub const MAX_NOTE_BYTES: usize = 512;
+
 /// The outcome of submitting one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -49,13 +52,34 @@ pub struct Settlement {
     pub lock: Lock,
     /// How it ended.
     pub end: AttemptEnd,
+    /// A text for whoever claims the task next or looks at it: what the program that settles keeps
+    /// of it, such as counts of its own. It takes the place of the earlier
+    /// [note](crate::task::AttemptHistory::note) of the task; `None` leaves that as it is. At most
+    /// [`MAX_NOTE_BYTES`] are kept, until the task ends. A server or a process of an earlier
+    /// release ignores it.
+    pub note: Option<String>,
 }
 
 impl Settlement {
-    /// The end of the attempt with `lock`.
+    /// The end of the attempt with `lock`, without a note.
     #[must_use]
     pub fn new(lock: Lock, end: AttemptEnd) -> Self {
-        Self { lock, end }
+        let note = None;
+        Self { lock, end, note }
+    }
+
+    /// The same with a [note](Self::note).
+    #[must_use]
+    pub fn with_note(self, note: impl Into<String>) -> Self {
+        let note = Some(note.into());
+        Self { note, ..self }
+    }
+
+    /// The note as stores keep it: cut to [`MAX_NOTE_BYTES`] at a character boundary. `None` leaves
+    /// the present note as it is.
+    #[must_use]
+    pub fn kept_note(&self) -> Option<&str> {
+        self.note.as_deref().map(|note| cut(note, MAX_NOTE_BYTES))
     }
 }
 
@@ -223,7 +247,9 @@ pub enum ChangeOutcome {
 /// `error` cut to [`MAX_ERROR_BYTES`] at a character boundary.
 #[must_use]
 pub fn cut_error(error: &str) -> &str {
-    error
-        .get(..error.floor_char_boundary(MAX_ERROR_BYTES))
-        .unwrap_or(error)
+    cut(error, MAX_ERROR_BYTES)
+}
+
+fn cut(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }

@@ -97,18 +97,20 @@ impl Attempts {
 
     /// Starts the workers of a task. Fails with its release if too little of the lock is left, or
     /// if a worker of an earlier attempt still runs here.
-    pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Ending> {
+    pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Box<Ending>> {
         let (mut task, context) = (new.task, Arc::clone(&self.context));
         let running_task = context.running.enter(&task.lock.id);
         // An at-most-once task is already settled as done: it runs now or never.
         let at_most_once = context.is_at_most_once();
         if !at_most_once && self.is_too_late(&task, new.claimed_at, now) {
-            return Err(Ending::give_back(task.lock, &task.history, Duration::ZERO));
+            let ending = Ending::give_back(task.lock, &task.history, Duration::ZERO);
+            return Err(Box::new(ending));
         }
         if !at_most_once && running_task.is_none() {
             debug!(bucket = %self.bucket, id = %task.lock.id,
                 "given back: the worker of an earlier attempt is still running here");
-            return Err(Ending::give_back(task.lock, &task.history, context.poll));
+            let ending = Ending::give_back(task.lock, &task.history, context.poll);
+            return Err(Box::new(ending));
         }
         let stop = StopSignal::new();
         if self.is_told_to_stop {

@@ -318,7 +318,7 @@ impl DelayBucketHandler {
             };
             match self.attempts.start(new, now) {
                 Ok(()) => started += 1,
-                Err(release) => self.settler.extend([release]),
+                Err(release) => self.settler.extend([*release]),
             }
         }
         started

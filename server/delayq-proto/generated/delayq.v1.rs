@@ -326,6 +326,9 @@ pub struct AttemptHistory {
     /// Workers of the type that have succeeded already.
     #[prost(string, repeated, tag = "6")]
     pub succeeded: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The note of the last settlement that had one.
+    #[prost(string, optional, tag = "7")]
+    pub note: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A task as its claimer gets it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -446,6 +449,10 @@ pub struct Settlement {
     /// How it ended. Required.
     #[prost(message, optional, tag = "2")]
     pub end: ::core::option::Option<AttemptEnd>,
+    /// A text for whoever claims the task next or looks at it: at most 512 bytes are kept, until the
+    /// task ends. Without it the task keeps the note that it has.
+    #[prost(string, optional, tag = "3")]
+    pub note: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What became of an extension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

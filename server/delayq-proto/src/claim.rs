@@ -117,6 +117,7 @@ impl From<AttemptHistory> for pb::AttemptHistory {
             requeues: history.requeues,
             last_error: history.last_error,
             succeeded: history.succeeded,
+            note: history.note,
         }
     }
 }
@@ -130,6 +131,7 @@ impl From<pb::AttemptHistory> for AttemptHistory {
         history.requeues = sent.requeues;
         history.last_error = sent.last_error;
         history.succeeded = sent.succeeded;
+        history.note = sent.note;
         history
     }
 }

@@ -62,6 +62,7 @@ impl From<Settlement> for pb::Settlement {
         Self {
             lock: Some(settlement.lock.into()),
             end: Some(settlement.end.into()),
+            note: settlement.note,
         }
     }
 }
@@ -71,7 +72,9 @@ impl TryFrom<pb::Settlement> for Settlement {
 
     fn try_from(sent: pb::Settlement) -> Result<Self> {
         let lock = required("lock", sent.lock)?.try_into()?;
-        Ok(Self::new(lock, required("end", sent.end)?.try_into()?))
+        let mut settlement = Self::new(lock, required("end", sent.end)?.try_into()?);
+        settlement.note = sent.note;
+        Ok(settlement)
     }
 }
 

@@ -206,8 +206,17 @@ impl Pull {
         lock: Lock,
         end: AttemptEnd,
     ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
-        let (record, fence) = (Arc::clone(&self.record), lock.fence);
-        let settlement = Settlement::new(lock, end.clone());
+        self.conclude(bucket, Settlement::new(lock, end))
+    }
+
+    /// Ends one attempt as [`end`](Self::end) does, with the note of the settlement.
+    pub fn conclude(
+        &self,
+        bucket: Bucket,
+        settlement: Settlement,
+    ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
+        let (record, fence) = (Arc::clone(&self.record), settlement.lock.fence);
+        let end = settlement.end.clone();
         let answer = self.settler.settle(bucket.clone(), settlement);
         async move {
             let outcome = answer.await;

@@ -26,7 +26,7 @@ pub(crate) use task_record::{TaskRecord, select_records};
 pub(crate) use task_row::{Status, TaskRow};
 pub(crate) use tidy::{adopt_requests, forget_overdue};
 pub(crate) use tx::{Tx, refuse_snapshot};
-pub(crate) use type_tasks::{ROWS_BYTES, TypeTasks};
+pub(crate) use type_tasks::{ROWS_BYTES, Texts, TypeTasks};
 
 #[cfg(test)]
 mod tests;

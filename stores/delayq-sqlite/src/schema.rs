@@ -20,7 +20,8 @@ pub(crate) const STEPS: &[&str] = &[
 /// limits for all claimers, with the span in microseconds; the numbers of ended tasks, which an
 /// older process does not count; and the end of the latest task forgotten before its retention was
 /// over. In `tasks`: `holder`, the last fence issued to a holder, a space, and the holder's short
-/// identity; `errors`, an `ErrorLog`; and `settled_by`, the way a lock was settled, as a number.
+/// identity; `errors`, an `ErrorLog`; `settled_by`, the way a lock was settled, as a number; and
+/// `note`, that of the last settlement with one, which an older process leaves as it is.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
@@ -34,7 +35,11 @@ const COLUMNS: [[&str; 3]; 10] = [
     ["types", "forgotten", "INTEGER"],
 ];
 /// The columns of `tasks`, in the order in which they were added.
-const TASK_COLUMNS: [&str; 2] = [", holder TEXT, errors TEXT", ", settled_by INTEGER"];
+const TASK_COLUMNS: [&str; 3] = [
+    ", holder TEXT, errors TEXT",
+    ", settled_by INTEGER",
+    ", note TEXT",
+];
 
 /// Tables that were added later and that every release of this version can do without; not a step
 /// either. Earlier releases neither read nor write them.
@@ -125,7 +130,7 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
         schema.wrapping_add(1)
     ))?;
     changed?;
-    connection.prepare("SELECT holder, errors, settled_by FROM tasks LIMIT 1")?;
+    connection.prepare("SELECT holder, errors, settled_by, note FROM tasks LIMIT 1")?;
     Ok(())
 }
 

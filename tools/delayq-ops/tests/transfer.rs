@@ -39,7 +39,7 @@ async fn filled(clock: &VirtualClock) -> TaskSubmitService {
     let claimed = tasks.store().claim(&bucket, &request).await.unwrap();
     let lock = claimed.tasks[0].lock.clone();
     let (error, succeeded) = ("gone".to_owned(), Vec::new());
-    let dead = Settlement::new(lock, AttemptEnd::Dead { error, succeeded });
+    let dead = Settlement::new(lock, AttemptEnd::Dead { error, succeeded }).with_note("pri=7");
     tasks.store().settle(&bucket, vec![dead]).await.unwrap();
     for nth in 0..300_u64 {
         let task_type = if nth % 2 == 0 { "mail.a" } else { "mail.b" };
@@ -129,6 +129,9 @@ async fn dead_tasks_come_along_when_they_are_asked_for_and_are_due_at_once() {
     let from = filled(&clock).await;
     let (lines, report) = file(&from, DeadTasks::Include).await;
     assert_eq!((report.written, report.dead_left_out), (301, 0));
+    // For people: it is not restored, as the rest of the history.
+    let text = std::str::from_utf8(&lines).unwrap();
+    assert_eq!(text.matches("\"note\":\"pri=7\"").count(), 1);
     let to = memory(&clock);
     let without = read(&to, DeadTasks::LeaveOut, &lines);
     assert_eq!(without.await.unwrap().dead_left_out, 1);
@@ -137,6 +140,7 @@ async fn dead_tasks_come_along_when_they_are_asked_for_and_are_due_at_once() {
     assert_eq!((with.written, with.existing), (1, 300));
     let task = to.find("mail.a", "dead").await.unwrap().unwrap();
     assert_eq!((task.state, task.at), (TaskState::Scheduled, clock.now()));
+    assert_eq!(task.history.note, None);
 }
 
 #[tokio::test]

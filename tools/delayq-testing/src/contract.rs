@@ -49,6 +49,7 @@ mod instances;
 mod list;
 mod lock;
 mod micros;
+mod note;
 mod origins;
 mod pause;
 mod query;

@@ -249,6 +249,9 @@ fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<Fact> {
     ];
     let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
     facts.extend(numbers.map(|(name, number)| fact(name, number.to_string())));
+    if let Some(note) = &history.note {
+        facts.push(fact("note", visible(note)));
+    }
     facts
 }
 

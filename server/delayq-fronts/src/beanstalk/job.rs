@@ -41,8 +41,8 @@ impl Job {
 
 /// The history of a job, and its latest priority and delay.
 ///
-/// It is stored as the error text of the last attempt, or in a header after a move to another lane,
-/// so that every server knows it.
+/// It is kept as the note of the job, or in a header after a move to another lane, so that every
+/// server knows it. An earlier release keeps it after the error text of the last attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     pub(super) pri: u32,
@@ -58,10 +58,9 @@ pub(super) struct Past {
     /// The counts of the store that are already included in the counts above.
     pub(super) expiries: u32,
     pub(super) requeues: u32,
+    pub(super) failures: u32,
 }
 
-/// The reason of an end: the client released the job or disconnected.
-pub(super) const RELEASED: &str = "given back by its client";
 /// The reason of an end: the time to run was over.
 pub(super) const TIMED_OUT: &str = "its time to run was over";
 /// The reason of an end: the client buried the job.
@@ -84,9 +83,8 @@ impl Past {
             ..Self::default()
         };
         let moved = headers.get(PAST).and_then(|text| Self::read(text));
-        let last = history.last_error.as_deref().and_then(Self::read);
         let ttr = first.ttr;
-        let known = last.or(moved).unwrap_or(first);
+        let known = Self::last(history).or(moved).unwrap_or(first);
         // The store counts expired locks anew after a requeue.
         let requeues = history.requeues.saturating_sub(known.requeues);
         let counted = if requeues > 0 { 0 } else { known.expiries };
@@ -98,7 +96,25 @@ impl Past {
             kicks: known.kicks + requeues,
             expiries: history.lock_expiries,
             requeues: history.requeues,
+            failures: history.failures,
             ..known
+        }
+    }
+
+    /// The latest history that was kept since the job came to its lane. An earlier release counts
+    /// every end as a failure, so its text is the later one if a failure came after the note.
+    fn last(history: &AttemptHistory) -> Option<Self> {
+        let noted = history.note.as_deref().and_then(Self::read);
+        let told = history.last_error.as_deref().and_then(Self::read);
+        let is_later = noted.as_ref().is_some_and(|noted| {
+            let is_requeued = history.requeues > noted.requeues;
+            let counted = if is_requeued { 0 } else { noted.failures };
+            history.failures > counted
+        });
+        if is_later {
+            told.or(noted)
+        } else {
+            noted.or(told)
         }
     }
 
@@ -113,16 +129,22 @@ impl Past {
         Self {
             expiries: 0,
             requeues: 0,
+            failures: 0,
             ..self
         }
     }
 
-    /// The history as an error text, after the reason of the end.
-    pub(super) fn after(&self, why: &str) -> String {
-        format!("{why}: {self}")
+    /// The history as the note of a settlement.
+    pub(super) fn note(&self) -> String {
+        self.after("beanstalkd")
     }
 
-    /// Parses the text that `after` writes.
+    /// The history after a word. The word of an earlier release is the reason of the end.
+    pub(super) fn after(&self, word: &str) -> String {
+        format!("{word}: {self}")
+    }
+
+    /// Parses the text that `after` writes; the text of an earlier release has no failures.
     fn read(text: &str) -> Option<Self> {
         let (_, figures) = text.split_once(": ")?;
         let mut numbers = figures.split(' ').map(|figure| {
@@ -141,6 +163,7 @@ impl Past {
             kicks: next()?,
             expiries: next()?,
             requeues: next()?,
+            failures: next().unwrap_or(0),
         })
     }
 }
@@ -157,12 +180,14 @@ impl fmt::Display for Past {
             kicks,
             expiries,
             requeues,
+            failures,
             ttr: _,
         } = self;
         write!(
             f,
             "pri={pri} delay={delay} reserves={reserves} timeouts={timeouts} releases={releases} \
-             buries={buries} kicks={kicks} expiries={expiries} requeues={requeues}"
+             buries={buries} kicks={kicks} expiries={expiries} requeues={requeues} \
+             failures={failures}"
         )
     }
 }

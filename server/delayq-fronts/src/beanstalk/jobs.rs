@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tracing::{debug, warn};
 
 use super::hub::Hub;
-use super::job::{BURIED, Held, Job, MOVES, Past, RELEASED, TIMED_OUT};
+use super::job::{BURIED, Held, Job, MOVES, Past, TIMED_OUT};
 use super::moves;
 use super::tube::{Lane, TubeName, id_of, number_of};
 
@@ -230,7 +230,8 @@ pub(super) async fn first_ready(hub: &Hub, tube: &TubeName) -> Result<Option<Job
 
 /// Deletes a held job; returns true if the client still held it.
 pub(super) async fn delete_held(hub: &Hub, held: &Held) -> Result<bool> {
-    settle(hub, held, AttemptEnd::Done).await
+    let done = Settlement::new(held.lock.clone(), AttemptEnd::Done);
+    settle(hub, held, done).await
 }
 
 /// Releases a held job; returns true if the client still held it.
@@ -241,7 +242,13 @@ pub(super) async fn release(hub: &Hub, held: &Held, pri: u32, delay: u32) -> Res
         releases: held.past.releases + 1,
         ..held.past.clone()
     };
-    put_back(hub, held, &past, RELEASED, delay).await
+    put_back(hub, held, &past, given_back(delay)).await
+}
+
+/// A release: the job is due again after `delay` seconds, and no failure is counted.
+fn given_back(delay: u32) -> AttemptEnd {
+    let (after, succeeded) = (Duration::from_secs(delay.into()), Vec::new());
+    AttemptEnd::Release { after, succeeded }
 }
 
 /// Buries a held job; returns true if the client still held it.
@@ -251,8 +258,13 @@ pub(super) async fn bury(hub: &Hub, held: &Held, pri: u32) -> Result<bool> {
         buries: held.past.buries + 1,
         ..held.past.clone()
     };
-    let (error, succeeded) = (past.after(BURIED), Vec::new());
-    settle(hub, held, AttemptEnd::Dead { error, succeeded }).await
+    settle(hub, held, dead(held, &past, BURIED)).await
+}
+
+fn dead(held: &Held, past: &Past, why: &str) -> Settlement {
+    let (error, succeeded) = (why.to_owned(), Vec::new());
+    let end = AttemptEnd::Dead { error, succeeded };
+    Settlement::new(held.lock.clone(), end).with_note(past.note())
 }
 
 /// Makes jobs ready again whose time to run is over.
@@ -263,7 +275,12 @@ pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
             timeouts: held.past.timeouts + 1,
             ..held.past.clone()
         };
-        if let Err(error) = put_back(hub, &held, &past, TIMED_OUT, 0).await {
+        let end = AttemptEnd::Retry {
+            after: Duration::ZERO,
+            error: TIMED_OUT.to_owned(),
+            succeeded: Vec::new(),
+        };
+        if let Err(error) = put_back(hub, &held, &past, end).await {
             debug!(number = held.number, %error, "cannot release a job; its lock must expire");
         }
     }
@@ -272,30 +289,23 @@ pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
 /// Releases the jobs of clients that have disconnected.
 pub(super) async fn leave(hub: &Hub, left: Vec<Held>) {
     for held in left {
-        if let Err(error) = put_back(hub, &held, &held.past, RELEASED, 0).await {
+        if let Err(error) = put_back(hub, &held, &held.past, given_back(0)).await {
             debug!(number = held.number, %error, "cannot release a job; its lock must expire");
         }
     }
 }
 
-/// Puts a job back into the lane of its priority, due after `delay` seconds.
-async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) -> Result<bool> {
-    let after = Duration::from_secs(delay.into());
+/// Puts a job back into the lane of its priority: by `end`, if that is the lane that it is in.
+async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Result<bool> {
+    let after = end.due_again_in().unwrap_or_default();
     let lane = hub.lane(&held.tube, past.pri).await?;
-    let succeeded = Vec::new();
     if lane == held.lane {
-        let error = past.after(why);
-        let end = AttemptEnd::Retry {
-            after,
-            error,
-            succeeded,
-        };
-        let is_settled = settle(hub, held, end).await?;
+        let settlement = Settlement::new(held.lock.clone(), end).with_note(past.note());
+        let is_settled = settle(hub, held, settlement).await?;
         hub.lane_changed(&held.tube, &lane, after);
         return Ok(is_settled);
     }
-    let error = past.after(MOVES);
-    if !settle(hub, held, AttemptEnd::Dead { error, succeeded }).await? {
+    if !settle(hub, held, dead(held, past, MOVES)).await? {
         return Ok(false);
     }
     let moved = moves::finish(hub, &held.tube, &held.lane, &held.lock.id).await;
@@ -306,8 +316,7 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) ->
     Ok(true)
 }
 
-async fn settle(hub: &Hub, held: &Held, end: AttemptEnd) -> Result<bool> {
-    let settlement = Settlement::new(held.lock.clone(), end);
+async fn settle(hub: &Hub, held: &Held, settlement: Settlement) -> Result<bool> {
     for attempt in 1.. {
         let settled = hub.store.settle(&held.bucket, vec![settlement.clone()]);
         match settled.await {

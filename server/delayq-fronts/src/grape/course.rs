@@ -17,8 +17,8 @@ pub(super) const SHORTEST: i64 = 1_000;
 /// The time to run of a task that another API created, in milliseconds.
 const OTHERS: i64 = 30_000;
 
-/// The prefix of a release note. The note is stored in the list of succeeded workers, which a
-/// release writes in the same step and which a job does not use otherwise.
+/// The prefix of a release note. An earlier release keeps the note in the list of succeeded workers,
+/// which a job does not use otherwise.
 const NOTE: &str = "grape:";
 
 /// The history of a job.
@@ -40,8 +40,14 @@ impl Course {
                 .get(name)
                 .and_then(|text: &String| text.parse().ok())
         };
-        let note = history.succeeded.iter().find_map(|note| read(note));
-        let (dtr, released) = note.unwrap_or_else(|| (number(DELAY).unwrap_or(0), 0));
+        let noted = history.note.as_deref().and_then(read);
+        // It came later than the note, and without its executions.
+        let told = history.succeeded.iter().find_map(|note| read(note));
+        let both = [told, noted].into_iter().flatten();
+        let released = both.clone().map(|(_, released)| released).max();
+        let released = released.unwrap_or(0);
+        let dtr = both.map(|(dtr, _)| dtr).next();
+        let dtr = dtr.unwrap_or_else(|| number(DELAY).unwrap_or(0));
         let before = number(EXECUTIONS).and_then(|noe| u64::try_from(noe).ok());
         let ended = u64::from(history.failures) + u64::from(history.lock_expiries);
         Self {
@@ -62,8 +68,8 @@ impl Course {
     }
 
     /// The note of a release with this delay.
-    pub(super) fn note(&self, dtr: i64) -> Vec<String> {
-        vec![format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))]
+    pub(super) fn note(&self, dtr: i64) -> String {
+        format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))
     }
 }
 
@@ -85,10 +91,29 @@ mod tests {
         let fresh = Course::of(&headers, &history);
         assert_eq!((fresh.dtr, fresh.ttr, fresh.noe), (5, 7_000, 3));
         (history.failures, history.lock_expiries) = (1, 2);
-        history.succeeded = fresh.note(-9);
+        history.note = Some(fresh.note(-9));
         let course = Course::of(&headers, &history);
         assert_eq!((course.dtr, course.noe), (-9, 7));
-        history.succeeded = course.note(0);
+        history.note = Some(course.note(0));
         assert_eq!(Course::of(&headers, &history).noe, 8);
+    }
+
+    #[test]
+    fn what_an_earlier_release_has_noted_is_read_and_counts_no_execution_twice() {
+        let mut history = AttemptHistory::default();
+        let course = |history: &AttemptHistory| {
+            let course = Course::of(&Headers::new(), history);
+            (course.dtr, course.noe)
+        };
+        history.succeeded = vec!["grape:-9:3".to_owned()];
+        assert_eq!(course(&history), (-9, 3));
+        history.note = Some("grape:8:5".to_owned());
+        assert_eq!(course(&history), (-9, 5));
+        history.succeeded.clear();
+        assert_eq!(course(&history), (8, 5));
+        for foreign in ["8:5", "grape:8", "beanstalkd: pri=1", ""] {
+            history.note = Some(foreign.to_owned());
+            assert_eq!(course(&history), (0, 0), "{foreign}");
+        }
     }
 }

@@ -53,9 +53,12 @@ pub fn grape_course(numbers: [&str; 3], note: &str) -> (i64, u64) {
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (headers, mut history) = (headers.collect::<Headers>(), AttemptHistory::default());
     (history.failures, history.lock_expiries) = (u32::MAX, 7);
-    history.succeeded = vec![note.to_owned()];
+    history.note = Some(note.to_owned());
     let course = Course::of(&headers, &history);
-    history.succeeded = course.note(course.dtr);
+    history.succeeded = vec![note.to_owned()];
+    assert_eq!(Course::of(&headers, &history), course);
+    history.succeeded.clear();
+    history.note = Some(course.note(course.dtr));
     let next = Course::of(&headers, &history);
     assert!(next.noe > course.noe || next.noe == u64::MAX);
     assert_eq!((next.dtr, next.ttr), (course.dtr, course.ttr));

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use delayq_core::time::MAX_DELAY;
-use delayq_plugin::store::AttemptEnd;
+use delayq_plugin::store::{AttemptEnd, Settlement};
 use delayq_plugin::{Lock, TaskInfo, TaskState};
 use delayq_service::access::Scope;
 use delayq_service::pull::LockText;
@@ -25,7 +25,7 @@ pub(super) async fn finish(
     request: Request,
 ) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
-    settle(&grape, &parts, |_, _| Ok(AttemptEnd::Done)).await
+    settle(&grape, &parts, |_, held| Ok(held.ends(AttemptEnd::Done))).await
 }
 
 /// Releases a job, to wait for a while. Answers false if no consumer holds it.
@@ -35,22 +35,20 @@ pub(super) async fn release(
 ) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
     let most = u64::from(grape.app.config.grape.max_executions);
-    settle(&grape, &parts, |asked, task| {
+    settle(&grape, &parts, |asked, held| {
         let dtr = asked.params.delay()?;
         let after = delay(dtr);
         if after > MAX_DELAY {
             return Err(GrapeError::bad_delay());
         }
-        let course = Course::of(&task.headers, &task.history);
+        let course = Course::of(&held.task.headers, &held.task.history);
         if course.noe.saturating_add(1) >= most {
-            let succeeded = task.history.succeeded.clone();
             let error = format!("released after {most} executions (grape.max_executions)");
-            return Ok(AttemptEnd::Dead { error, succeeded });
+            return Ok(held.fails(error));
         }
-        Ok(AttemptEnd::Release {
-            after,
-            succeeded: course.note(dtr),
-        })
+        let succeeded = Vec::new();
+        let release = AttemptEnd::Release { after, succeeded };
+        Ok(held.ends(release).with_note(course.note(dtr)))
     })
     .await
 }
@@ -61,11 +59,24 @@ pub(super) async fn bury(
     request: Request,
 ) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
-    settle(&grape, &parts, |_, task| {
-        let (error, succeeded) = (BURIED.to_owned(), task.history.succeeded.clone());
-        Ok(AttemptEnd::Dead { error, succeeded })
-    })
-    .await
+    settle(&grape, &parts, |_, held| Ok(held.fails(BURIED.to_owned()))).await
+}
+
+/// A job that a consumer holds.
+struct Held {
+    lock: Lock,
+    task: TaskInfo,
+}
+
+impl Held {
+    fn ends(&self, end: AttemptEnd) -> Settlement {
+        Settlement::new(self.lock.clone(), end)
+    }
+
+    fn fails(&self, error: String) -> Settlement {
+        let succeeded = self.task.history.succeeded.clone();
+        self.ends(AttemptEnd::Dead { error, succeeded })
+    }
 }
 
 /// Ends the attempt of the consumer that holds a job. The id alone suffices, as in the original.
@@ -73,7 +84,7 @@ pub(super) async fn bury(
 async fn settle(
     grape: &Grape,
     parts: &Parts,
-    how: impl FnOnce(&Asked, &TaskInfo) -> Result<AttemptEnd, GrapeError>,
+    how: impl FnOnce(&Asked, &Held) -> Result<Settlement, GrapeError>,
 ) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(grape, parts, Scope::Work).await?;
     let id = asked.params.id()?;
@@ -84,10 +95,18 @@ async fn settle(
     let space = &asked.client.space;
     let task = space.tasks.find(asked.tube.as_str(), id.as_str()).await?;
     let task = task.filter(|task| task.state == TaskState::Running);
-    let empty = TaskInfo::new(id.clone(), TaskState::Done, delayq_plugin::Timestamp::MAX);
+    let fence = task.as_ref().and_then(|task| task.fence);
+    let empty = || TaskInfo::new(id.clone(), TaskState::Done, delayq_plugin::Timestamp::MAX);
+    let held = Held {
+        lock: Lock {
+            id: id.clone(),
+            fence: fence.unwrap_or(0),
+        },
+        task: task.unwrap_or_else(empty),
+    };
     // The parameters are checked even if there is no such job.
-    let how = how(&asked, task.as_ref().unwrap_or(&empty))?;
-    let Some(fence) = task.and_then(|task| task.fence) else {
+    let settlement = how(&asked, &held)?;
+    let Some(fence) = fence else {
         return Ok(Json(false));
     };
     if lock.as_ref().is_some_and(|lock| lock.fence != fence) {
@@ -97,5 +116,5 @@ async fn settle(
         Some(lock) => vec![lock.bucket(&asked.tube)],
         None => space.tasks.store().buckets(&asked.tube).await?,
     };
-    Ok(Json(end(space, &buckets, &Lock { id, fence }, &how).await?))
+    Ok(Json(end(space, &buckets, &settlement).await?))
 }

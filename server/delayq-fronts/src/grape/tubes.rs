@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, Bucket, MAX_BATCH};
+use delayq_plugin::store::{AttemptEnd, Bucket, MAX_BATCH, Settlement};
 use delayq_plugin::{Error, Lock, Namespace, TaskState, TaskType};
 use delayq_service::space::Space;
 use serde::Serialize;
@@ -152,7 +152,7 @@ async fn empty(space: &Space, tube: &TaskType) -> Result<(), GrapeError> {
         for task in running.tasks {
             if let Some(fence) = task.fence {
                 let lock = Lock { id: task.id, fence };
-                end(space, &buckets, &lock, &AttemptEnd::Expired).await?;
+                end(space, &buckets, &Settlement::new(lock, AttemptEnd::Expired)).await?;
             }
         }
     }
@@ -166,11 +166,10 @@ async fn empty(space: &Space, tube: &TaskType) -> Result<(), GrapeError> {
 pub(super) async fn end(
     space: &Space,
     buckets: &[Bucket],
-    lock: &Lock,
-    end: &AttemptEnd,
+    settlement: &Settlement,
 ) -> Result<bool, GrapeError> {
     for bucket in buckets {
-        let ended = space.pull.end(bucket.clone(), lock.clone(), end.clone());
+        let ended = space.pull.conclude(bucket.clone(), settlement.clone());
         if ended.await? == delayq_plugin::store::SettleOutcome::Settled {
             return Ok(true);
         }

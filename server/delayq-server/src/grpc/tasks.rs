@@ -148,7 +148,7 @@ impl Run for pb::SettleRequest {
             // Settlements of clients are counted here. Applications count their own.
             let pull = &call.space.pull;
             let ends = settlements.into_iter();
-            let ends = ends.map(|one| pull.end(bucket.clone(), one.lock, one.end));
+            let ends = ends.map(|one| pull.conclude(bucket.clone(), one));
             let ended = join_all(ends).await.into_iter();
             ended.collect::<Result<Vec<_>>>()?
         };

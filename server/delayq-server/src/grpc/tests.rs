@@ -175,11 +175,12 @@ impl Site {
         tasks.map(|task| task.task.unwrap()).collect()
     }
 
-    /// Ends an attempt of type `mail`; whether its lock held the task.
+    /// Ends an attempt of type `mail`, with a note; whether its lock held the task.
     pub(super) async fn settle(&self, task: &pb::ClaimedTask, end: End) -> bool {
         let settlement = pb::Settlement {
             lock: task.lock.clone(),
             end: Some(pb::AttemptEnd { end: Some(end) }),
+            note: Some("by a test".to_owned()),
         };
         let request = pb::SettleRequest {
             bucket: Some(pb::Bucket {

@@ -77,7 +77,7 @@ impl EndedScan {
             let mut info = TaskInfo::new(id, self.state, end.at);
             info.attempt = end.attempt;
             info.settled_fence = end.settled;
-            info.history.last_error = record::decode_note(&note);
+            info.history.last_error = record::decode_failure(&note);
             self.latest.insert(place, info);
             if self.latest.len() > self.limit + 1 {
                 self.latest.pop_first();

@@ -10,7 +10,7 @@
 --   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>",
 --                     a line feed and "<error>", only for tasks with a history. Error: "-" for
 --                     none, else "+" and its text; then "\30" and the last errors, newest first,
---                     see note_error. Zeros before requeues: how the fence was settled, see END_OF
+--                     see note_error; then the note, see split_note. Zeros before requeues: how the fence was settled, see END_OF
 --   7 meta      hash  v (format), fence (the largest issued), pause (its end, ms), gone (start of
 --                     the generation, ms), tat, held_back, limited, fleet_concurrency and
 --                     fleet_rate (see limit.lua), gone_from (what is known of the older
@@ -129,6 +129,19 @@ end
 -- and writes it without zeros.
 local END_OF = { D = 1, E = 2, K = 3, C = 3, R = 4, L = 5 }
 
+-- The note of a task, JSON without a line feed, is the very end of its trail: "\29<note>\n". To a
+-- process of an earlier release it is a line of the log that is none, or the rest of an error: it
+-- shows or skips it, and keeps it until it cuts the log or writes an error in its place.
+local function split_note(error)
+  if find(error, '\29', 1, true) then
+    local rest, note = match(error, '^(.*)\29("[^\n]*")\n$')
+    if rest then
+      return rest, note
+    end
+  end
+  return error, ''
+end
+
 local function parse_trail(trail)
   local t = {}
   t.failures, t.expiries, t.releases, t.requeues, t.settled, t.succeeded, t.error =
@@ -137,7 +150,8 @@ local function parse_trail(trail)
   for _, count in ipairs({ 'failures', 'expiries', 'releases', 'requeues' }) do
     t[count] = tonumber(t[count] or 0)
   end
-  t.settled, t.succeeded, t.error = t.settled or '0', t.succeeded or '', t.error or '-'
+  t.settled, t.succeeded = t.settled or '0', t.succeeded or ''
+  t.error, t.note = split_note(t.error or '-')
   return t
 end
 
@@ -174,7 +188,7 @@ end
 local function trail_text(t)
   return format('1 %.0f %.0f %.0f ', t.failures, t.expiries, t.releases)
     .. string.rep('0', t.settled_by) .. text(t.requeues) .. ' ' .. t.settled .. ' ' .. t.succeeded .. '\n'
-    .. t.error
+    .. t.error .. (t.note ~= '' and '\29' .. t.note .. '\n' or '')
 end
 
 -- The record of a task that ends without a settlement, in the state of the letter.

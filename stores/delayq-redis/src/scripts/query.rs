@@ -48,7 +48,7 @@ impl Stored {
         let mut info = TaskInfo::new(self.id, self.state, end.at);
         info.attempt = end.attempt;
         info.settled_fence = end.settled;
-        info.history.last_error = record::decode_note(&self.trail);
+        info.history.last_error = record::decode_failure(&self.trail);
         Some(info)
     }
 

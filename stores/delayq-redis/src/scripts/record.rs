@@ -263,7 +263,9 @@ pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
     trail.lock_expiries = lock_expiries;
     trail.releases = releases;
     trail.requeues = requeues;
+    let (error, note) = split_note(error);
     let (error, _) = split_error(error);
+    trail.note = note;
     trail.last_error = match error.strip_prefix('+') {
         Some(error) => Some(error.to_owned()),
         None => error.starts_with('-').then_some(None)?,
@@ -276,7 +278,15 @@ pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
 pub(crate) fn errors_of(trail: &[u8]) -> &str {
     let trail = std::str::from_utf8(trail).unwrap_or_default();
     let error = trail.split_once('\n').map(|(_, error)| error);
-    error.map_or("", |error| split_error(error).1)
+    error.map_or("", |error| split_error(split_note(error).0).1)
+}
+
+/// The note at the end of a trail, and what stands before it, as `split_note` of `model.lua`.
+fn split_note(error: &str) -> (&str, Option<String>) {
+    let line = error.strip_suffix('\n');
+    let parts = line.and_then(|line| line.rsplit_once('\u{1d}'));
+    let parts = parts.and_then(|(rest, note)| Some((rest, serde_json::from_str(note).ok()?)));
+    parts.map_or((error, None), |(rest, note)| (rest, Some(note)))
 }
 
 /// The error of a trail, and the log after it, as in `split_error` of `model.lua`.
@@ -300,6 +310,11 @@ pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
         return String::new();
     }
     serde_json::to_string(succeeded).expect("a list of strings has a JSON form")
+}
+
+/// How a trail keeps a note: JSON, as for the workers.
+pub(crate) fn encode_note(note: &str) -> String {
+    serde_json::to_string(note).expect("a string has a JSON form")
 }
 
 /// A decoded lock.
@@ -339,9 +354,9 @@ pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock<'_>> {
     })
 }
 
-/// An error in the format of a note: with a plus in front, so that it is never empty, then hex
-/// digits.
-pub(crate) fn encode_note(error: &str) -> Vec<u8> {
+/// An error in the format of a remembered end: with a plus in front, so that it is never empty, then
+/// hex digits.
+pub(crate) fn encode_failure(error: &str) -> Vec<u8> {
     let mut note = Vec::with_capacity(2 + 2 * error.len());
     for byte in [b"+", error.as_bytes()].concat() {
         // Writing to memory cannot fail.
@@ -350,8 +365,8 @@ pub(crate) fn encode_note(error: &str) -> Vec<u8> {
     note
 }
 
-/// The error in a note; `None` if there is none, or if it is damaged.
-pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
+/// The error of a remembered end; `None` for none, or a damaged one.
+pub(crate) fn decode_failure(note: &[u8]) -> Option<String> {
     let digits = note.iter().map(|digit| char::from(*digit).to_digit(16));
     let digits: Vec<u32> = digits.collect::<Option<_>>()?;
     let pairs = digits.chunks_exact(2);

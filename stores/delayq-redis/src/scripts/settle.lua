@@ -5,7 +5,8 @@
 -- ARGV: 1 retention, ms · 2 maximum number of ends in one generation · 3 wake channel · 4 wake
 --   message · then for each: id, fence, end: D done, E expired, K succeeded<LF>line<LF>error dead,
 --   C<LF>line<LF>error dead as its record is damaged, R<ms> succeeded<LF>line<LF>error retry, L<ms>
---   succeeded<LF><LF> release; line: the beginning of the error, in one line
+--   succeeded<LF><LF> release; line: the beginning of the error, in one line; after succeeded, if
+--   there is one, <TAB>note
 -- Returns: 1 if handlers have something to do earlier: the first due time, or a free slot · 1 if
 --   ends were forgotten early · the indexes of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -83,7 +84,8 @@ end
 -- Keeps the task: scheduled again, or dead. The trail counts the end of the attempt.
 local function keep(id, fence, kind, ending, lock)
   local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
-  local after, succeeded, line, problem = match(ending, '^%a(%d*) ?([^\n]*)\n([^\n]*)\n(.*)$')
+  local after, succeeded, note, line, problem =
+    match(ending, '^%a(%d*) ?([^\t\n]*)\t?([^\n]*)\n([^\n]*)\n(.*)$')
   trail.settled, trail.settled_by = fence, END_OF[kind]
   if kind == 'R' or kind == 'K' then
     trail.failures = trail.failures + 1
@@ -97,6 +99,9 @@ local function keep(id, fence, kind, ending, lock)
   end
   if kind ~= 'C' then
     trail.succeeded = succeeded
+  end
+  if note ~= '' then
+    trail.note = note
   end
   if due then
     earliest = math.min(earliest or due, due)

@@ -29,9 +29,12 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub(crate) fn new(settlement: &Settlement) -> Self {
+        let note = settlement.kept_note().map(record::encode_note);
+        let note = note.map_or(String::new(), |note| format!("\t{note}"));
         let kept = |kind: &str, succeeded: &[String], error: &str| {
             let names = record::encode_succeeded(succeeded);
-            format!("{kind} {names}\n{}\n{}", one_line(error), cut_error(error))
+            let (line, error) = (one_line(error), cut_error(error));
+            format!("{kind} {names}{note}\n{line}\n{error}")
         };
         let again = |kind: char, after: Duration| format!("{kind}{}", record::span_ms(after));
         let end = match &settlement.end {
@@ -118,7 +121,7 @@ pub(crate) fn read_settled(mut fields: Fields, count: usize) -> Result<Settled> 
 /// small, so the error is cut.
 pub(crate) fn note(keys: &ShardKeys, lock: &Lock, error: &str) -> Command {
     let end = error.floor_char_boundary(NOTE_BYTES);
-    let hex = record::encode_note(error.get(..end).unwrap_or_default());
+    let hex = record::encode_failure(error.get(..end).unwrap_or_default());
     keys.script(Script::Note, 64 + hex.len())
         .arg(lock.id.as_str())
         .arg(lock.fence.to_string())
@@ -195,6 +198,14 @@ mod tests {
             assert_eq!(String::from_utf8(ending.end).unwrap(), expected);
             assert_eq!((&*ending.id, ending.fence), (b"1".as_slice(), 7));
         }
+        let release = AttemptEnd::Release {
+            after,
+            succeeded: succeeded(),
+        };
+        let noted = settlement("1", release).with_note("a\t\"b\"\n");
+        let ending = Ending::new(&noted).end;
+        let expected = "L1500 [\"mail\"]\t\"a\\t\\\"b\\\"\\n\"\n\n";
+        assert_eq!(String::from_utf8(ending).unwrap(), expected);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
 use crate::rows::{
-    FollowUp, TaskRecord, Tx, TypeTasks, code, end_task, refuse_snapshot, select_records, signed,
+    FollowUp, TaskRecord, Texts, Tx, TypeTasks, code, end_task, refuse_snapshot, select_records,
+    signed,
 };
 
 const SELECT_REACHED: &str = select_records!(
@@ -130,7 +131,11 @@ fn take(
         Claiming::Dead(task, cause, error) => {
             tasks.row.totals.count(task.state);
             if !FollowUp::start(tasks, &record.row, task.settled)? {
-                tasks.change_texts(&record.row, &task, Some(&error), None)?;
+                let texts = Texts {
+                    error: Some(&error),
+                    ..Texts::default()
+                };
+                tasks.change_texts(&record.row, &task, &texts)?;
             }
             cause
         }

@@ -7,7 +7,7 @@ use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, Status, TypeTasks, end_task, signed};
+use crate::rows::{FollowUp, Status, Texts, TypeTasks, end_task, signed};
 
 const NOTE: &str = "UPDATE tasks SET last_error = ?4 \
      WHERE type = ?1 AND id = ?2 AND state = 3 AND settled = ?3 AND last_error IS NULL";
@@ -42,7 +42,14 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
             task,
             error,
             succeeded,
-        } => tasks.change_texts(&row, &task, error, Some(succeeded))?,
+        } => {
+            let texts = Texts {
+                error,
+                succeeded: Some(succeeded),
+                note: settlement.kept_note(),
+            };
+            tasks.change_texts(&row, &task, &texts)?;
+        }
     }
     Ok(SettleOutcome::Settled)
 }

@@ -43,14 +43,14 @@ pub(super) const UPDATE: &str = concat!(
     "last_error = coalesce(?13, last_error), succeeded = CASE WHEN ?14 THEN ?15 ELSE succeeded ",
     "END, errors = ",
     noted!("?16", "?17"),
-    ", settled_by = ?18 WHERE seq = ?1"
+    ", settled_by = ?18, note = coalesce(?19, note) WHERE seq = ?1"
 );
 pub(super) const BURY: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, fence = 0, cancel = 0, \
      last_error = ?4 WHERE seq = ?1";
 pub(super) const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
 pub(super) const END: &str = "UPDATE tasks SET state = ?2, at = ?3, attempt = ?4, settled = ?5, fence = 0, \
      cancel = 0, last_error = NULL, succeeded = NULL, headers = NULL, message = NULL, holder = \
-     NULL, errors = NULL, settled_by = ?6 WHERE seq = ?1";
+     NULL, errors = NULL, note = NULL, settled_by = ?6 WHERE seq = ?1";
 pub(super) const INSERT_BODY: &str = "INSERT OR REPLACE INTO bodies (seq, message) VALUES (?1, ?2)";
 pub(super) const SELECT_BODY: &str = "SELECT message FROM bodies WHERE seq = ?1";
 pub(super) const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";

@@ -17,8 +17,8 @@ macro_rules! select_records {
         concat!(
             "SELECT seq, state, at, due, delay, fence, settled, cancel, failures, lock_expiries, ",
             "releases, requeues, attempt, checksum, message IS NULL, settled_by, id, submitted, ",
-            "expires_at, expires_after, last_error, succeeded, headers, holder, errors, message ",
-            "FROM tasks ",
+            "expires_at, expires_after, last_error, succeeded, headers, holder, errors, note, ",
+            "message FROM tasks ",
             $rest
         )
     };
@@ -40,13 +40,14 @@ pub(crate) struct TaskRecord {
     holder: Option<String>,
     /// See [`ErrorLog`](delayq_core::machine::ErrorLog).
     errors: Option<String>,
+    note: Option<String>,
     pub(crate) message: Vec<u8>,
 }
 
 impl TaskRecord {
     /// Reads a row, except for a message in the table of large ones.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let message: Option<Vec<u8>> = row.get(25)?;
+        let message: Option<Vec<u8>> = row.get(26)?;
         Ok(Self {
             row: TaskRow::read(row)?,
             id: text(row, 16)?.unwrap_or_default(),
@@ -60,6 +61,7 @@ impl TaskRecord {
             headers: text(row, 22)?,
             holder: text(row, 23)?,
             errors: text(row, 24)?,
+            note: text(row, 25)?,
             message: message.unwrap_or_default(),
         })
     }
@@ -137,7 +139,7 @@ impl TaskRecord {
         claimed.expires_at = self.expires_at(task);
         claimed.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
         claimed.message = self.message;
-        claimed.history = task.history(self.last_error, self.succeeded);
+        claimed.history = task.history(self.last_error, self.succeeded, self.note);
         claimed.is_taken_over = self.row.state() == Some(TaskState::Running);
         claimed
     }
@@ -174,7 +176,7 @@ impl TaskRecord {
         info.expires_at = self.expiry.time(task.asked_due);
         info.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
         info.message = Some(self.message);
-        info.history = task.history(last_error, self.succeeded);
+        info.history = task.history(last_error, self.succeeded, self.note);
         info.cancel_requested = task.cancel_requested;
         let stored = Stored {
             asked_due: task.asked_due,

@@ -47,6 +47,17 @@ pub(crate) struct TypeTasks<'a> {
     pub(crate) remembered: usize,
 }
 
+/// Texts that a change puts in the place of those of a task; `None`: they stay.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Texts<'a> {
+    /// Its last error.
+    pub(crate) error: Option<&'a str>,
+    /// The workers that have succeeded.
+    pub(crate) succeeded: Option<&'a [String]>,
+    /// The note of a settlement.
+    pub(crate) note: Option<&'a str>,
+}
+
 impl<'a> TypeTasks<'a> {
     pub(super) fn new(connection: &'a Connection, context: &Context, row: &'a mut TypeRow) -> Self {
         let reading = context.clock.read();
@@ -240,7 +251,7 @@ impl<'a> TypeTasks<'a> {
 
     /// Changes the bookkeeping of a task.
     pub(crate) fn change(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
-        self.change_texts(row, task, None, None)
+        self.change_texts(row, task, &Texts::default())
     }
 
     /// Changes the bookkeeping of a task, and the given texts.
@@ -248,9 +259,13 @@ impl<'a> TypeTasks<'a> {
         &mut self,
         row: &TaskRow,
         task: &Bookkeeping,
-        error: Option<&str>,
-        succeeded: Option<&[String]>,
+        texts: &Texts<'_>,
     ) -> Outcome<()> {
+        let Texts {
+            error,
+            succeeded,
+            note,
+        } = *texts;
         let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
         let (fence, settled) = (signed(task.fence), signed(task.settled.fence));
         let before = row.live().unwrap_or(task);
@@ -276,6 +291,7 @@ impl<'a> TypeTasks<'a> {
                 line,
                 signed(ERROR_LOG_CHARS),
                 settled_code(task.settled),
+                note,
             ],
         )?;
         self.note_change(row, task)

@@ -43,9 +43,9 @@ async fn a_file_of_an_earlier_release_with_a_damaged_row_is_opened() {
     assert!(find(&store, "scheduled").await.is_some());
     let second = place.connect();
     let columns = "SELECT count(*) FROM pragma_table_info('tasks')
-         WHERE name IN ('holder', 'errors', 'settled_by')";
+         WHERE name IN ('holder', 'errors', 'settled_by', 'note')";
     let columns: u32 = second.query_row(columns, [], |row| row.get(0)).unwrap();
-    assert_eq!(columns, 3);
+    assert_eq!(columns, 4);
 }
 
 #[tokio::test]
@@ -160,6 +160,34 @@ async fn what_an_earlier_release_has_settled_is_repeated_by_any_end() {
     for end in [release, done] {
         assert_eq!(settle(&later, &end).await, SettleOutcome::Settled);
     }
+}
+
+/// What an earlier release changes of a task leaves its note, but a row in the place of its row.
+#[tokio::test]
+async fn an_earlier_release_keeps_a_note_for_as_long_as_its_task_is_there() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    let lock = claim(&store).await.unwrap().tasks.remove(0).lock;
+    let end = AttemptEnd::Retry {
+        after: std::time::Duration::ZERO,
+        error: "no van".to_owned(),
+        succeeded: Vec::new(),
+    };
+    let settlement = Settlement::new(lock, end).with_note("pri=7");
+    store.settle(&bucket(), vec![settlement]).await.unwrap();
+    let earlier = place.connect();
+    let retry = "UPDATE tasks SET failures = 2, last_error = 'no driver'";
+    assert_eq!(earlier.execute(retry, []).unwrap(), 1);
+    let history = find(&store, "1").await.unwrap().history;
+    assert_eq!(history.note.as_deref(), Some("pri=7"));
+    assert_eq!(history.last_error.as_deref(), Some("no driver"));
+    let ended = "UPDATE tasks SET state = 3, fence = 0, last_error = NULL, headers = NULL, \
+        message = NULL; UPDATE types SET scheduled = 0, ended = 1;";
+    earlier.execute_batch(ended).unwrap();
+    let history = find(&store, "1").await.unwrap().history;
+    assert_eq!(history, delayq_core::AttemptHistory::default());
+    is_sound(&store).await;
 }
 
 /// The tables and indexes of a file, as SQL.

@@ -90,6 +90,9 @@ fn text(task_type: &str, task: &TaskInfo, seen: &Seen<'_>) -> String {
     }
     row("attempt", task.attempt.to_string());
     row("history", history(task));
+    if let Some(note) = &task.history.note {
+        row("note", one_line(note));
+    }
     for (name, value) in &task.headers {
         row(&format!("header {}", one_line(name)), one_line(value));
     }

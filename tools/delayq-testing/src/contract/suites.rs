@@ -139,6 +139,14 @@ sentences! {
         an_error_of_any_text_is_kept,
         a_lock_of_one_type_settles_nothing_in_another,
     ]
+    note: [
+        a_note_is_shown_to_whoever_claims_the_task_next_or_looks_at_it,
+        a_note_stays_until_another_settlement_has_one,
+        a_note_outlives_every_error_and_a_requeue,
+        a_note_is_gone_with_its_task,
+        a_note_of_any_text_is_kept_and_a_long_one_cut_at_a_character,
+        a_settlement_that_changes_nothing_leaves_the_note_as_it_is,
+    ]
     repeat: [
         repeating_a_settlement_is_settled_and_changes_nothing,
         repeating_a_settlement_of_a_cancelled_attempt_is_settled,

@@ -77,9 +77,12 @@ impl Bench {
             pri: 9,
             ..Past::default()
         };
-        let (error, succeeded) = (past.after(why), Vec::new());
+        let (error, succeeded) = (why.to_owned(), Vec::new());
         let end = AttemptEnd::Dead { error, succeeded };
-        self.settle(&self.lane, lock, end).await;
+        let bucket = Bucket::whole(self.lane.task_type.clone());
+        let settlement = Settlement::new(lock, end).with_note(past.note());
+        let settled = self.hub.store.settle(&bucket, vec![settlement]);
+        settled.await.unwrap();
         self.clock.advance(Duration::from_millis(1));
     }
 

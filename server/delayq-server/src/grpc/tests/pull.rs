@@ -7,7 +7,7 @@ use delayq_plugin::{TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span};
 use delayq_service::access::Scope;
 use delayq_tests::rig::until;
-use pb::attempt_end::{Done, End};
+use pb::attempt_end::{Done, End, Release};
 use tonic::Code;
 use tower::ServiceExt;
 
@@ -158,6 +158,18 @@ async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
         assert_eq!(task.lock.as_ref().unwrap().id, id);
         assert!(site.settle(&task, End::Done(Done {})).await);
     }
+}
+
+#[tokio::test]
+async fn the_note_of_a_settlement_is_shown_to_the_next_pull() {
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let task = site.pulled(1).await.remove(0);
+    assert_eq!(task.history.as_ref().unwrap().note, None);
+    assert!(site.settle(&task, End::Release(Release::default())).await);
+    let history = site.pulled(1).await.remove(0).history.unwrap();
+    assert_eq!((history.releases, history.failures), (1, 0));
+    assert_eq!(history.note.as_deref(), Some("by a test"));
 }
 
 #[tokio::test]

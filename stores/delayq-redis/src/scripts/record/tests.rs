@@ -91,10 +91,10 @@ fn locks_and_ends_of_version_1_are_read() {
         let trail = format!("1 2 0 1 {count} 17 \n-");
         assert_eq!(decode_trail(trail.as_bytes()).unwrap().requeues, attempt);
     }
-    assert_eq!(encode_note("no\nä"), b"2b6e6f0ac3a4");
-    assert_eq!(decode_note(b"2b6e6f0ac3a4").as_deref(), Some("no\nä"));
+    assert_eq!(encode_failure("no\nä"), b"2b6e6f0ac3a4");
+    assert_eq!(decode_failure(b"2b6e6f0ac3a4").as_deref(), Some("no\nä"));
     for damaged in ["", "6e6f", "2bzz", "2bff"] {
-        assert_eq!(decode_note(damaged.as_bytes()), None, "{damaged}");
+        assert_eq!(decode_failure(damaged.as_bytes()), None, "{damaged}");
     }
 }
 
@@ -148,6 +148,37 @@ fn a_trail_has_the_last_errors_behind_the_last_one() {
         assert_eq!(decode_trail(new.as_bytes()), decode_trail(old.as_bytes()));
         assert_eq!(errors_of(new.as_bytes()), log);
         assert!(new.starts_with(&old));
+    }
+}
+
+/// What the release before reads of it is in the places that it knows: an error that begins with
+/// its sign, and a log whose first line is one.
+#[test]
+fn a_note_is_the_end_of_a_trail() {
+    let head = "1 2 0 1 0 1767225600000000 \n";
+    let log = "1767225600007 2 0 no way\n1767225600001 1 0 boom\n";
+    let note = "pri=7\n\t\u{1d}\u{1e}\"ä\"";
+    let end = format!("\u{1d}{}\n", encode_note(note));
+    assert_eq!(end, "\u{1d}\"pri=7\\n\\t\\u001d\\u001e\\\"ä\\\"\"\n");
+    for before in ["-", "+no", "+no\u{1d}\n", &format!("+no\u{1e}{log}")] {
+        let (old, new) = (format!("{head}{before}"), format!("{head}{before}{end}"));
+        let read = decode_trail(new.as_bytes()).unwrap();
+        assert_eq!(read.note.as_deref(), Some(note));
+        let mut expected = decode_trail(old.as_bytes()).unwrap();
+        assert_eq!(expected.note, None);
+        expected.note = read.note.clone();
+        assert_eq!(read, expected);
+        assert_eq!(errors_of(new.as_bytes()), errors_of(old.as_bytes()));
+    }
+    let longer = format!("{log}{end}");
+    assert_eq!(ErrorLog::begins(&longer), ErrorLog::begins(log));
+    let read = |log| ErrorLog::read(log, Timestamp::ZERO).errors;
+    assert_eq!(read(&longer), read(log));
+    for none in ["\u{1d}\"a\"", "\u{1d}a\n", "\u{1d}\"a\n", "\"a\"\n"] {
+        let trail = format!("{head}+no{none}");
+        let read = decode_trail(trail.as_bytes()).unwrap();
+        assert_eq!(read.note, None);
+        assert_eq!(read.last_error, Some(format!("no{none}")));
     }
 }
 

@@ -195,7 +195,7 @@ const TRAIL_STARTS: [&str; 6] = [
 ];
 
 /// What trails, locks and ends are made of.
-const TRAIL_WORDS: [&str; 14] = [
+const TRAIL_WORDS: [&str; 15] = [
     "1 ",
     "1 0 0 0 0 ",
     " ",
@@ -209,19 +209,22 @@ const TRAIL_WORDS: [&str; 14] = [
     "\n-",
     "\n+broken",
     "[\"a\"]",
+    "\u{1d}\"a\"\n",
     "!",
 ];
 
 fn histories() -> impl Strategy<Value = AttemptHistory> {
     let counts = any::<[u32; 4]>();
     let succeeded = vec(any::<String>(), 0..3);
-    let parts = (counts, succeeded, option::of(any::<String>()));
-    parts.prop_map(|(counts, succeeded, last_error)| {
+    let texts = || option::of(any::<String>());
+    let parts = (counts, succeeded, texts(), texts());
+    parts.prop_map(|(counts, succeeded, last_error, note)| {
         let mut history = AttemptHistory::default();
         let [failures, lock_expiries, releases, requeues] = counts;
         (history.failures, history.lock_expiries) = (failures, lock_expiries);
         (history.releases, history.requeues) = (releases, requeues);
         (history.succeeded, history.last_error) = (succeeded, last_error);
+        history.note = note;
         history
     })
 }
@@ -233,7 +236,9 @@ fn trail_text(trail: &AttemptHistory) -> String {
     let succeeded = encode_succeeded(&trail.succeeded);
     let error = trail.last_error.as_ref();
     let error = error.map_or_else(|| "-".to_owned(), |error| format!("+{error}"));
-    format!("1 {failures} {lock_expiries} {releases} {requeues} 0 {succeeded}\n{error}")
+    let note = trail.note.as_deref().map(encode_note);
+    let note = note.map_or_else(String::new, |note| format!("\u{1d}{note}\n"));
+    format!("1 {failures} {lock_expiries} {releases} {requeues} 0 {succeeded}\n{error}{note}")
 }
 
 /// The pattern of `parse_trail` in `model.lua`, with counts that fit and names that are JSON.
