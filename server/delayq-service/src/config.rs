@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_plugin::Namespace;
 use delayq_plugin::store::{Durability, StoreOptions};
 use figment::Figment;
@@ -212,6 +213,36 @@ impl Config {
         if self.tls.client_ca.is_some() && self.tls.certificate.is_none() {
             let reason = "it needs tls.certificate and tls.key".to_owned();
             return Err(refused("tls.client_ca".to_owned(), "alone", reason));
+        }
+        let bytes = [("max_message_bytes".to_owned(), Some(self.max_message_bytes))];
+        let of_namespaces = self.namespaces.iter().map(|(name, own)| {
+            let option = format!("namespaces.{name}.limits.max_message_bytes");
+            (option, own.limits.max_message_bytes)
+        });
+        let general = self.limits.namespace.max_message_bytes;
+        let general = ("limits.namespace.max_message_bytes".to_owned(), general);
+        for (option, bytes) in bytes.into_iter().chain([general]).chain(of_namespaces) {
+            if let Some(bytes) = bytes.filter(|bytes| !(1..=MAX_MESSAGE_BYTES).contains(bytes)) {
+                let reason = format!("use 1 to {MAX_MESSAGE_BYTES}");
+                return Err(refused(option, &bytes.to_string(), reason));
+            }
+        }
+        let rates = [
+            ("limits.token_rate".to_owned(), self.limits.token_rate),
+            (
+                "limits.namespace.rate".to_owned(),
+                self.limits.namespace.rate,
+            ),
+        ];
+        let of_namespaces = self
+            .namespaces
+            .iter()
+            .map(|(name, own)| (format!("namespaces.{name}.limits.rate"), own.limits.rate));
+        for (option, rate) in rates.into_iter().chain(of_namespaces) {
+            if rate == Some(0) {
+                let reason = "use 1 or more a second, or leave it out for no limit".to_owned();
+                return Err(refused(option, "0", reason));
+            }
         }
         let connections = &self.connections;
         if connections.max == 0 || connections.max_streams == 0 {

@@ -32,6 +32,9 @@ pub struct Context {
     pub is_store_of_caller: bool,
     /// Most bytes of a message at this door, where the namespace and the token allow them.
     pub max_message_bytes: usize,
+    /// Whether the times of tasks are held to the limits of delayq. Protocols of others have limits
+    /// of their own.
+    pub checks_times: bool,
 }
 
 impl Context {
@@ -65,6 +68,7 @@ impl Context {
             space,
             is_store_of_caller: false,
             max_message_bytes: app.config.max_message_bytes,
+            checks_times: true,
         }
     }
 
@@ -192,6 +196,10 @@ fn payer<'a>(caller: &'a Caller, namespace: &'a Namespace) -> Payer<'a> {
     }
 }
 
+/// What a request says that its route does not read, noted before it is known who asks.
+#[derive(Clone, Debug)]
+pub struct Stray(pub Problem);
+
 /// The context of a caller with the right `R` on the namespace of the path, and on its types if it
 /// names some.
 #[derive(Debug)]
@@ -230,6 +238,9 @@ impl<R: Right> FromRequestParts<App> for Allowed<R> {
         }
         let scope = Some(R::SCOPE);
         let context = Context::admit(app, caller, &namespace, scope, &parts.extensions).await?;
+        if let Some(Stray(problem)) = parts.extensions.remove() {
+            return Err(problem);
+        }
         Ok(Self {
             context,
             right: PhantomData,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 /// What a header of a request begins with that becomes a header of the task.
-const TASK_HEADER: &str = "delayq-header-";
+pub(super) const TASK_HEADER: &str = "delayq-header-";
 
 /// When, and how, a task is to run.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]

@@ -1,6 +1,7 @@
 //! Submit of tasks, whichever door they come through.
 
-use delayq_core::job::check_headers;
+use delayq_core::Limits;
+use delayq_core::job::{check_headers, check_times};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{DelayQueueJob, Error, Receipt};
 
@@ -58,9 +59,15 @@ impl Submission {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a task that is too large, or has headers that only the server gives.
+    /// Refuses a task that is too large, has times beyond the limits, or headers that only the
+    /// server gives.
     fn check(&self, context: &Context) -> Result<(), Problem> {
         context.check_message(&self.task.message)?;
+        // The application has checked them by limits of its own.
+        if context.checks_times && !context.is_store_of_caller {
+            let now = context.space.tasks.clock().now();
+            check_times(&self.task, &Limits::default(), now)?;
+        }
         refuse_reserved(self.task.headers.keys())?;
         Ok(check_headers(&self.task.headers)?)
     }
