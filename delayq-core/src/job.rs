@@ -13,14 +13,13 @@ mod on_conflict;
 mod throttle;
 mod time;
 
-pub use check::{check_headers, check_message, version_of};
+pub use check::{check_headers, check_message, check_times, version_of};
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;
 pub use time::IntoTime;
 
-use self::check::{check_max_wait, refuse_generated_id};
-use self::delay::check_unit;
+use self::check::refuse_generated_id;
 use self::first_send::FirstSend;
 use self::throttle::Throttle;
 use crate::error::{Error, Result};
@@ -347,21 +346,12 @@ impl DelayQueueJob {
             (id, when) = (Throttle::task_id(&id, end)?, When::At(end));
             on_conflict = OnConflict::Keep;
         }
-        if let OnConflict::Debounce { max_wait } = on_conflict {
+        if let OnConflict::Debounce { .. } = on_conflict {
             refuse_generated_id("debounce", self.has_generated_id)?;
-            check_max_wait(max_wait, when, limits)?;
         }
         check_message(&self.message, limits)?;
         check_headers(&self.headers)?;
-        check_delay("delay", when, limits, now)?;
-        match expiry {
-            Some(Expiry::AfterDue(span)) => {
-                check_delay("expires_after", When::After(span), limits, now)?;
-            }
-            Some(Expiry::At(time)) => check_unit("expires_at", time, now)?,
-            None => {}
-        }
-        Ok(NewTask {
+        let task = NewTask {
             task_type: TaskType::new(&self.task_type)?,
             id: TaskId::new(&id)?,
             when,
@@ -370,7 +360,9 @@ impl DelayQueueJob {
             again_if_running: self.again_if_running,
             message: self.message,
             headers: self.headers,
-        })
+        };
+        check_times(&task, limits, now)?;
+        Ok(task)
     }
 }
 

@@ -219,6 +219,13 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Location<'_>> {
                       without the line break";
         return Err(Error::invalid(WHAT, reason));
     }
+    if let Some(shell) = ["~", "$"].into_iter().find(|mark| path.starts_with(mark)) {
+        let reason = format!(
+            "its path begins with {shell}, which a shell would expand and delayq does not: write the \
+             whole path, or sqlite:./{path} for a file of that name"
+        );
+        return Err(Error::invalid(WHAT, reason));
+    }
     Ok(Location::Sqlite { path, relaxed })
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::delay::check_unit;
 use super::{
-    Limits, MAX_HEADER_BYTES, MAX_HEADERS, MAX_MESSAGE_BYTES, VERSION_HEADER, When, check_delay,
+    Expiry, Limits, MAX_HEADER_BYTES, MAX_HEADERS, MAX_MESSAGE_BYTES, NewTask, OnConflict,
+    VERSION_HEADER, When, check_delay,
 };
 use crate::error::{Error, Result};
 use crate::task::Headers;
@@ -17,7 +19,26 @@ pub(super) fn refuse_generated_id(option: &'static str, is_generated: bool) -> R
         .ok_or_else(|| Error::invalid(option, reason))
 }
 
-pub(super) fn check_max_wait(max_wait: Duration, when: When, limits: &Limits) -> Result<()> {
+/// Checks the times of a task: each within the limit of a delay, and in milliseconds. `now` is the
+/// caller's clock.
+///
+/// # Errors
+/// [`Error::InvalidInput`], naming the field.
+pub fn check_times(task: &NewTask, limits: &Limits, now: Timestamp) -> Result<()> {
+    if let OnConflict::Debounce { max_wait } = task.on_conflict {
+        check_max_wait(max_wait, task.when, limits)?;
+    }
+    check_delay("delay", task.when, limits, now)?;
+    match task.expiry {
+        Some(Expiry::AfterDue(span)) => {
+            check_delay("expires_after", When::After(span), limits, now)
+        }
+        Some(Expiry::At(time)) => check_unit("expires_at", time, now),
+        None => Ok(()),
+    }
+}
+
+fn check_max_wait(max_wait: Duration, when: When, limits: &Limits) -> Result<()> {
     let max = When::After(max_wait);
     check_delay("max_wait of debounce", max, limits, Timestamp::ZERO)?;
     match when {

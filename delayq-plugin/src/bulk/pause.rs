@@ -1,6 +1,7 @@
 //! Pauses of the types that a pattern matches.
 
-use delayq_core::{Error, Result, Store, TaskType, Timestamp};
+use delayq_core::job::check_delay;
+use delayq_core::{Error, Limits, Result, Store, TaskType, Timestamp, When};
 
 use super::matching_types;
 
@@ -20,6 +21,8 @@ pub(crate) async fn pause(
             );
             return Err(Error::invalid("end of the pause", reason));
         }
+        // In another unit it would be a pause for ever.
+        check_delay("end of the pause", When::At(until), &Limits::default(), now)?;
     }
     for task_type in &types {
         store.pause(task_type, until).await?;

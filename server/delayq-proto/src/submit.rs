@@ -50,6 +50,11 @@ impl TryFrom<pb::NewTask> for NewTask {
         let mut task = Self::new(task_type, id, message);
         task.when = sent.when.map_or(Ok(task.when), When::try_from)?;
         task.expiry = sent.expiry.map(TryInto::try_into).transpose()?;
+        let is_debounced = sent.on_conflict == i32::from(pb::OnConflict::Debounce);
+        if sent.max_wait.is_some() && !is_debounced {
+            let reason = "only a task with on_conflict = DEBOUNCE has one";
+            return Err(Error::invalid("max_wait", reason));
+        }
         task.on_conflict = match pb::OnConflict::try_from(sent.on_conflict) {
             Ok(pb::OnConflict::Reject) => OnConflict::Reject,
             Ok(pb::OnConflict::Keep) => OnConflict::Keep,

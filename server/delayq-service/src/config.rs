@@ -213,16 +213,7 @@ impl Config {
             let reason = "it needs tls.certificate and tls.key".to_owned();
             return Err(refused("tls.client_ca".to_owned(), "alone", reason));
         }
-        let connections = &self.connections;
-        if connections.max == 0 || connections.max_streams == 0 {
-            let reason = "use at least 1".to_owned();
-            return Err(refused("connections.max".to_owned(), "0", reason));
-        }
-        if connections.max_header_bytes < 8_192 {
-            let value = connections.max_header_bytes.to_string();
-            let option = "connections.max_header_bytes".to_owned();
-            return Err(refused(option, &value, "use at least 8192".to_owned()));
-        }
+        limits::check(self)?;
         let declared = |name: &str| name == "default" || self.namespaces.contains_key(name);
         if let Some([option, value, reason]) = self.lmstfy.mistake(declared) {
             return Err(refused(option, &value, reason));

@@ -32,6 +32,9 @@ pub struct Context {
     pub is_store_of_caller: bool,
     /// The largest message at this entry, in bytes; the namespace or the token may allow less.
     pub max_message_bytes: usize,
+    /// True if the times of tasks must be within the limits of delayq. The protocols of other systems
+    /// have their own limits.
+    pub checks_times: bool,
 }
 
 impl Context {
@@ -65,6 +68,7 @@ impl Context {
             space,
             is_store_of_caller: false,
             max_message_bytes: app.config.max_message_bytes,
+            checks_times: true,
         }
     }
 
@@ -192,6 +196,11 @@ fn payer<'a>(caller: &'a Caller, namespace: &'a Namespace) -> Payer<'a> {
     }
 }
 
+/// A part of a request that its route does not read. It is found before the caller is known, and
+/// refused once the caller is admitted.
+#[derive(Clone, Debug)]
+pub struct Stray(pub Problem);
+
 /// The context of a caller with the right `R` on the namespace of the path and on the types named
 /// there.
 #[derive(Debug)]
@@ -230,6 +239,9 @@ impl<R: Right> FromRequestParts<App> for Allowed<R> {
         }
         let scope = Some(R::SCOPE);
         let context = Context::admit(app, caller, &namespace, scope, &parts.extensions).await?;
+        if let Some(Stray(problem)) = parts.extensions.remove() {
+            return Err(problem);
+        }
         Ok(Self {
             context,
             right: PhantomData,

@@ -4,6 +4,7 @@ pub mod callee;
 pub mod target;
 
 mod all_change;
+mod cancel;
 mod change;
 mod dead_change;
 mod submit;
@@ -11,6 +12,7 @@ mod wanted_dead;
 mod wanted_tasks;
 
 pub use all_change::AllChange;
+pub use cancel::cancel_each;
 pub use change::{reschedule, update};
 pub use dead_change::DeadChange;
 pub use submit::{Batch, Submission, Submitted, submit, submit_one};

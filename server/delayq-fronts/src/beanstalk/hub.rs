@@ -90,6 +90,7 @@ impl Hub {
         let caller = Caller::of_front(Caller::ANYBODY, name, space.namespace.as_str(), origin);
         let mut context = Context::within(&self.app, caller, space);
         context.max_message_bytes = self.config.max_job_bytes;
+        context.checks_times = false;
         context
     }
 

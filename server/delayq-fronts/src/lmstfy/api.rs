@@ -168,6 +168,7 @@ fn context_of(front: &Lmstfy, engine: &Engine, key: &TokenKey, extensions: &Exte
     let caller = Caller::of_front(&id, &name, space.namespace.as_str(), origin);
     let mut context = Context::within(&front.app, caller, space);
     context.max_message_bytes = MAX_JOB_BYTES;
+    context.checks_times = false;
     context
 }
 

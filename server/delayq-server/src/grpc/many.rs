@@ -1,26 +1,19 @@
 //! Changes of several tasks: by id, or of every matching task.
 
-use delayq_plugin::{BulkReport, Error, TaskFilter, When};
+use delayq_plugin::{BulkReport, TaskFilter, When};
 use delayq_proto::{pb, read_state, read_time_if, required};
-use delayq_service::operation::{AllChange, WantedTasks};
+use delayq_service::operation::{AllChange, WantedTasks, cancel_each};
 
 use super::call::{Call, Run};
 use super::refusal::CallError;
 
-/// The largest number of ids in one cancel.
-const MAX_IDS: usize = 1_000;
-
 impl Run for pb::CancelEachRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
-        if self.ids.len() > MAX_IDS {
-            return Err(Error::invalid("ids", format!("give at most {MAX_IDS}")).into());
-        }
-        let tasks = &call.space.tasks;
-        let cancelled = tasks.cancel_each(task_type.as_str(), &self.ids).await;
-        let outcomes = cancelled.into_iter().map(|one| one.map(Into::into));
+        let ids = self.ids.iter().map(String::as_str);
+        let outcomes = cancel_each(call, task_type.as_str(), ids).await?;
         Ok(pb::CancelEachResponse {
-            outcomes: outcomes.collect::<Result<_, Error>>()?,
+            outcomes: outcomes.into_iter().map(Into::into).collect(),
         })
     }
 }

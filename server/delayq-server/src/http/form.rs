@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 /// The prefix of request headers that become headers of the task.
-const TASK_HEADER: &str = "delayq-header-";
+pub(super) const TASK_HEADER: &str = "delayq-header-";
 
 /// Options of a new task: when and how it runs.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]

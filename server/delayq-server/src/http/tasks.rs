@@ -12,7 +12,7 @@ use delayq_plugin::{DelayQueueJob, TaskReply, TaskState};
 use delayq_service::access::{Read, Submit};
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
-use delayq_service::operation::{Submission, submit_one};
+use delayq_service::operation::{self, Submission, submit_one};
 use delayq_service::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,9 +25,6 @@ use super::form::{Accepted, CreateOptions, TaskView, task_headers};
 use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
 use super::target::own_target;
-
-/// The largest number of ids in one cancel.
-const MAX_IDS: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -166,14 +163,10 @@ async fn cancel_each(
     Query(Ids { ids }): Query<Ids>,
 ) -> Result<Json<BTreeMap<String, &'static str>>, Problem> {
     let ids: BTreeSet<&str> = ids.split(',').collect();
-    if ids.len() > MAX_IDS {
-        let text = format!("{} ids: give at most {MAX_IDS}", ids.len());
-        return Err(Problem::bad_request(text));
-    }
     let mut outcomes = BTreeMap::new();
-    let cancelled = allowed.space.tasks.cancel_each(&task_type, &ids).await;
+    let cancelled = operation::cancel_each(&allowed, &task_type, ids.iter().copied()).await?;
     for (id, outcome) in ids.into_iter().zip(cancelled) {
-        let outcome = match outcome? {
+        let outcome = match outcome {
             CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => "cancelled",
             CancelOutcome::Running => "running",
             CancelOutcome::Finished(_) => "finished",

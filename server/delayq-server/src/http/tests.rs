@@ -286,3 +286,81 @@ async fn until(is_so: impl Fn() -> bool) {
         .await
         .expect("it does not come");
 }
+
+#[tokio::test]
+async fn what_a_route_does_not_read_is_refused_by_name_and_nothing_is_done() {
+    let site = Site::open().await;
+    let all = [Scope::Submit, Scope::Work, Scope::Read, Scope::Operate];
+    let token = site.token(&all, "default", &[]).await;
+    let of_type = "/v1/default/types/mail.send";
+    for (method, path, body, word) in [
+        (
+            "POST",
+            "/pause",
+            r#"{"until":"2030-01-01T00:00:00Z"}"#,
+            "body",
+        ),
+        ("POST", "/claim", r#"{"limit":5}"#, "body"),
+        (
+            "POST",
+            "/tasks/a/release?lock=1-1",
+            r#"{"after":"10m"}"#,
+            "body",
+        ),
+        (
+            "POST",
+            "/tasks/a/extend?lock=1-1",
+            r#"{"lock_for":"10m"}"#,
+            "body",
+        ),
+        ("GET", "/tasks/a?wait=1s", "", "wait"),
+        ("DELETE", "/tasks/a?force=true", "", "force"),
+        ("PUT", "/tasks/a?delya=1h", "x", "delya"),
+    ] {
+        let path = format!("{of_type}{path}");
+        let refused = site.ask(&token, method, &path, body).await;
+        assert_eq!(refused.status.as_u16(), 400, "{path}: {refused:?}");
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains(word), "{path}: {detail}");
+        let unknown = site.ask("", method, &path, body).await;
+        assert_eq!(unknown.status.as_u16(), 401, "{path}: {unknown:?}");
+    }
+    for header in ["delayq-delay", "Delayq-Targett"] {
+        let request = Request::put(format!("{of_type}/tasks/b"))
+            .header("authorization", format!("Bearer {token}"))
+            .header(header, "1h")
+            .body(Body::from("x"));
+        let response = site.app.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status().as_u16(), 400, "{header}");
+    }
+    let paused = site.ask(&token, "GET", of_type, "").await;
+    assert_eq!(paused.body["paused_until"], Value::Null, "{paused:?}");
+    for id in ["a", "b"] {
+        let found = site
+            .ask(&token, "GET", &format!("{of_type}/tasks/{id}"), "")
+            .await;
+        assert_eq!(found.status.as_u16(), 404, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_cannot_be_refuses_a_cancel_of_several_before_one_is_cancelled() {
+    let site = Site::open().await;
+    let token = site
+        .token(&[Scope::Submit, Scope::Read], "default", &[])
+        .await;
+    for id in ["a", "b"] {
+        let path = format!("{TASKS}/{id}?delay=1h");
+        let created = site.ask(&token, "PUT", &path, "x").await;
+        assert_eq!(created.status.as_u16(), 201);
+    }
+    for ids in ["a,,b", "a,b,", "", "a,b%20c"] {
+        let path = format!("{TASKS}?ids={ids}");
+        let refused = site.ask(&token, "DELETE", &path, "").await;
+        assert_eq!(refused.status.as_u16(), 400, "{ids}");
+    }
+    for id in ["a", "b"] {
+        let found = site.ask(&token, "GET", &format!("{TASKS}/{id}"), "").await;
+        assert_eq!(found.body["state"], "scheduled", "{id}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Submission of tasks, for all entries.
 
-use delayq_core::job::check_headers;
+use delayq_core::Limits;
+use delayq_core::job::{check_headers, check_times};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{DelayQueueJob, Error, Receipt};
 
@@ -58,9 +59,15 @@ impl Submission {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a task that is too large or has headers reserved for the server.
+    /// Refuses a task that is too large, has times beyond the limits, or has headers reserved for
+    /// the server.
     fn check(&self, context: &Context) -> Result<(), Problem> {
         context.check_message(&self.task.message)?;
+        // An application that uses the server as its store checks its own limits.
+        if context.checks_times && !context.is_store_of_caller {
+            let now = context.space.tasks.clock().now();
+            check_times(&self.task, &Limits::default(), now)?;
+        }
         refuse_reserved(self.task.headers.keys())?;
         Ok(check_headers(&self.task.headers)?)
     }

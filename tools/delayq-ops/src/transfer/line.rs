@@ -7,7 +7,8 @@ use delayq_plugin::{
     AttemptHistory, DelayQueueJob, Limits, PastError, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 use super::TransferFault;
@@ -18,8 +19,9 @@ const VERSION: u32 = 1;
 /// Maximum message size that any limits allow: 1 MiB.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// The stored format. Within a version, an import ignores fields that it does not know.
+/// The stored format. An import refuses fields that it does not know.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Line {
     v: u32,
     #[serde(rename = "type")]
@@ -37,8 +39,8 @@ pub(crate) struct Line {
     message_base64: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
-    /// The rest is for people.
-    #[serde(skip_deserializing)]
+    /// For people; not read.
+    #[serde(default, deserialize_with = "unread")]
     past: Past,
 }
 
@@ -50,6 +52,11 @@ struct Past {
     history: AttemptHistory,
     errors: Vec<PastError>,
     again_at: Option<Timestamp>,
+}
+
+/// The past of a task, whatever it says.
+fn unread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Past, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| Past::default())
 }
 
 impl Line {
@@ -85,6 +92,13 @@ impl Line {
             let what = format!(
                 "it has version {}, known is up to {VERSION}: upgrade",
                 line.v
+            );
+            return Err(TransferFault::Line(what));
+        }
+        if !matches!(line.state, TaskState::Scheduled | TaskState::Dead) {
+            let what = format!(
+                "its state is {}, and only scheduled and dead tasks can be moved: take the line out",
+                line.state
             );
             return Err(TransferFault::Line(what));
         }

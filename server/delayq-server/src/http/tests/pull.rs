@@ -38,7 +38,9 @@ impl Site {
     async fn end(&self, token: &str, task: &Value, how: &str, query: &str) -> Answer {
         let (id, lock) = (task["id"].as_str().unwrap(), task["lock"].as_str().unwrap());
         let path = format!("{TASKS}/{id}/{how}?lock={lock}{query}");
-        self.ask(token, "POST", &path, "no van").await
+        let reads_body = matches!(how, "done" | "fail");
+        let body = if reads_body { "no van" } else { "" };
+        self.ask(token, "POST", &path, body).await
     }
 
     async fn state(&self, token: &str, id: &str) -> (String, u64) {

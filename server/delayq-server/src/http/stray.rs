@@ -1,0 +1,142 @@
+//! What a request says that its route does not read. It would be ignored, and the work be done with
+//! a default instead.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::HeaderMap;
+use axum::middleware::Next;
+use axum::response::Response;
+use delayq_service::context::Stray;
+use delayq_service::problem::Problem;
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::form::TASK_HEADER;
+use delayq_service::push::OWN_TARGET;
+
+/// What the headers of delayq begin with.
+const PREFIX: &str = "delayq-";
+
+/// What each route reads, by its method and path.
+#[derive(Clone, Debug)]
+pub(super) struct Routes {
+    known: Arc<HashMap<(String, String), Reads>>,
+    body_timeout: Duration,
+}
+
+/// What a route reads.
+#[derive(Debug)]
+struct Reads {
+    /// The names of its query.
+    query: BTreeSet<String>,
+    has_body: bool,
+    /// Whether it creates a task, whose headers and target are in headers of the request.
+    is_create: bool,
+}
+
+impl Routes {
+    /// Those of a document.
+    pub(super) fn of(document: &Value, body_timeout: Duration) -> Self {
+        let mut known = HashMap::new();
+        let paths = document.get("paths").and_then(Value::as_object);
+        for (path, methods) in paths.into_iter().flatten() {
+            for (method, route) in methods.as_object().into_iter().flatten() {
+                let route_key = (method.to_ascii_uppercase(), path.clone());
+                known.insert(route_key, Reads::of(route));
+            }
+        }
+        Self {
+            known: Arc::new(known),
+            body_timeout,
+        }
+    }
+}
+
+impl Reads {
+    fn of(route: &Value) -> Self {
+        let parameters = route.get("parameters").and_then(Value::as_array);
+        let named = |parameter: &Value| {
+            let is_query = parameter.get("in").and_then(Value::as_str) == Some("query");
+            let name = parameter.get("name").and_then(Value::as_str)?;
+            is_query.then(|| name.to_owned())
+        };
+        let operation = route.get("operationId").and_then(Value::as_str);
+        Self {
+            query: parameters.into_iter().flatten().filter_map(named).collect(),
+            has_body: route.get("requestBody").is_some(),
+            is_create: operation.is_some_and(|name| name.starts_with("create")),
+        }
+    }
+
+    /// What is wrong with a request of this query and these headers.
+    fn problem(&self, query: &str, headers: &HeaderMap) -> Option<Problem> {
+        let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        if let Some(stray) = names.find(|name| !self.query.contains(name.as_ref())) {
+            let known: Vec<_> = self.query.iter().map(String::as_str).collect();
+            let known = match known.as_slice() {
+                [] => "it takes none".to_owned(),
+                known => format!("it takes {}", known.join(", ")),
+            };
+            let text = format!("{stray}: this route has no such option in its query: {known}");
+            return Some(Problem::bad_request(text));
+        }
+        let own = |name: &&str| *name == OWN_TARGET || name.starts_with(TASK_HEADER);
+        let mut headers = headers.keys().map(axum::http::HeaderName::as_str);
+        let stray = headers.find(|name| name.starts_with(PREFIX) && !(self.is_create && own(name)));
+        let stray = stray?;
+        let text = if self.is_create {
+            format!(
+                "{stray}: there is no such header. Options are in the query, such as ?delay=30m; \
+                 headers of the task begin with {TASK_HEADER}, and {OWN_TARGET} is its target"
+            )
+        } else {
+            format!("{stray}: this route reads no headers of delayq. Options are in the query")
+        };
+        Some(Problem::bad_request(text))
+    }
+}
+
+/// Notes what is stray, for the route to refuse once it knows who asks.
+pub(super) async fn note(State(routes): State<Routes>, request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>();
+    let key = path.map(|path| (request.method().to_string(), path.as_str().to_owned()));
+    let Some(reads) = key.and_then(|key| routes.known.get(&key)) else {
+        return next.run(request).await;
+    };
+    let (mut parts, body) = request.into_parts();
+    let query = parts.uri.query().unwrap_or_default();
+    let mut problem = reads.problem(query, &parts.headers);
+    let body = if reads.has_body {
+        body
+    } else if has_content(body, routes.body_timeout).await {
+        let text = "this route reads no body: give its options in the query";
+        problem = problem.or_else(|| Some(Problem::bad_request(text)));
+        Body::empty()
+    } else {
+        Body::empty()
+    };
+    if let Some(problem) = problem {
+        parts.extensions.insert(Stray(problem));
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+/// Whether a body has a byte, as far as it is here in time.
+async fn has_content(mut body: Body, within: Duration) -> bool {
+    if body.is_end_stream() {
+        return false;
+    }
+    let first = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            if frame.data_ref().is_some_and(|data| !data.is_empty()) {
+                return true;
+            }
+        }
+        false
+    };
+    tokio::time::timeout(within, first).await.unwrap_or(true)
+}
