@@ -240,44 +240,19 @@ async fn a_tube_is_deleted_with_whatever_is_in_it() {
     assert_eq!(site.stats().await, [0, 0, 0]);
 }
 
+/// The password of clients that know only users and passwords.
 #[tokio::test]
-async fn without_a_token_nothing_is_done_unless_the_configuration_says_so() {
+async fn a_token_is_a_password_as_well_and_its_tubes_are_in_its_namespace() {
     let site = Site::open(TokenRule::Required).await;
-    let ask = async |token: &str, method: &str, path: &str| {
-        let request = Request::builder().method(method).uri(path);
-        let request = match token {
-            "" => request,
-            token => request.header("authorization", token),
-        };
-        let request = request.body(Body::from("x")).unwrap();
-        site.ask(request).await
-    };
-    let create = "/api/tube/create?tube=t";
-    let refused = ask("", "POST", create).await;
-    assert_eq!(
-        (refused.status.as_u16(), &refused.body["code"]),
-        (401, &json!(401))
-    );
-    let scopes = [Scope::Submit, Scope::Read];
-    let token = site.server.new_token("test", &scopes, "shop", &["t"]).await;
-    let bearer = format!("Bearer {token}");
-    assert_eq!(ask(&bearer, "POST", create).await.status, 200);
-    // The password of clients that know only users and passwords.
-    let basic = STANDARD.encode(format!("any:{token}"));
-    let produce = "/api/job/produce?tube=t&jid=a";
-    assert_eq!(
-        ask(&format!("Basic {basic}"), "POST", produce).await.status,
-        200
-    );
-    // No right to claim, to another tube, or to delete.
-    for (method, path) in [
-        ("GET", "/api/job/consume?tube=t"),
-        ("POST", "/api/tube/create?tube=other"),
-        ("POST", "/api/tube/delete?tube=t"),
-    ] {
-        assert_eq!(ask(&bearer, method, path).await.status, 403, "{path}");
+    let token = site
+        .server
+        .new_token("test", &[Scope::Submit], "shop", &["t"]);
+    let basic = STANDARD.encode(format!("any:{}", token.await));
+    for path in ["/api/tube/create?tube=t", "/api/job/produce?tube=t&jid=a"] {
+        let request = Request::post(path).header("authorization", format!("Basic {basic}"));
+        let answer = site.ask(request.body(Body::from("x")).unwrap()).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
     }
-    // Its tubes are in the namespace of the token.
     let spaces = &site.server.app.spaces;
     let shop = spaces.of(&Namespace::new("shop").unwrap()).await.unwrap();
     let task = shop.tasks.find("t", "a").await.unwrap().unwrap();

@@ -18,23 +18,19 @@ use pb::submit_result::Outcome;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::Request;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
-use tower::ServiceExt;
 
-use crate::grpc::router;
 use crate::server::Server;
 
 mod contract;
 mod dead;
 mod insight;
-mod limits;
 mod moves;
 mod pull;
 mod reply;
 mod rights;
-mod targets;
 mod tls;
 mod worker;
 
@@ -117,24 +113,6 @@ impl Site {
     /// A token for types of every namespace.
     pub(super) async fn token_for(&self, scopes: &[Scope], types: &[&str]) -> String {
         token(&self.app, scopes, types).await
-    }
-
-    /// Ends a token.
-    pub(super) async fn revoke(&self, token: &str) {
-        let id = token.split('_').nth(1).unwrap();
-        assert!(self.app.tokens.revoke(id).await.unwrap());
-    }
-
-    /// Why a call is refused that is made without a network: it has begun once this was polled.
-    pub(super) async fn refusal(
-        &self,
-        token: &str,
-        method: &str,
-        request: &impl Message,
-    ) -> Status {
-        let answer = router(self.app.clone()).oneshot(call(token, method, request));
-        let answer = answer.await.unwrap();
-        Status::from_header_map(answer.headers()).unwrap()
     }
 
     /// The default namespace.

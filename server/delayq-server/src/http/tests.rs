@@ -155,22 +155,6 @@ async fn what_is_not_understood_is_refused_with_what_to_write() {
     assert_eq!(lost.body["type"], "urn:delayq:problem:not-found");
 }
 
-#[tokio::test]
-async fn a_pause_until_a_time_that_is_past_ends_no_pause() {
-    let site = Site::open().await;
-    let token = site.token(&[Scope::Operate], "default", &[]).await;
-    let pause = "/v1/default/types/mail.send/pause";
-    let paused = site.ask(&token, "POST", pause, "").await;
-    assert_eq!(paused.status, StatusCode::OK);
-    let past = format!("{pause}?until=2020-01-01T00:00:00Z");
-    let refused = site.ask(&token, "POST", &past, "").await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
-    let default = delayq_plugin::Namespace::default();
-    let space = site.server.app.spaces.of(&default).await.unwrap();
-    let stats = space.tasks.stats("mail.send").await.unwrap();
-    assert!(stats.paused_until.is_some(), "{stats:?}");
-}
-
 /// What everybody may ask.
 const OPEN: [&str; 2] = ["/health/live", "/health/ready"];
 

@@ -64,3 +64,49 @@ impl WantedDead {
         Ok(selection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::WantedDead;
+
+    #[test]
+    fn nobody_means_every_dead_task_by_mistake() {
+        let refusal = |wanted: WantedDead| {
+            let refused = wanted.selection("mail".to_owned());
+            refused.map(drop).map_err(|problem| problem.to_string())
+        };
+        let none = refusal(WantedDead::default()).unwrap_err();
+        assert!(none.contains("\"all\": true"), "{none}");
+        let all = || WantedDead {
+            all: true,
+            ..WantedDead::default()
+        };
+        refusal(all()).unwrap();
+        // An empty text is no condition, also beside what would do alone.
+        for text in ["", " \t"] {
+            let text = || Some(text.to_owned());
+            for wanted in [WantedDead::default(), all()] {
+                let prefix = WantedDead {
+                    id_prefix: text(),
+                    ..wanted.clone()
+                };
+                let group = WantedDead {
+                    group: text(),
+                    ..wanted.clone()
+                };
+                let contains = WantedDead {
+                    error_contains: text(),
+                    ..wanted.clone()
+                };
+                let like = WantedDead {
+                    error_like: text(),
+                    ..wanted
+                };
+                for wanted in [prefix, group, contains, like] {
+                    let said = refusal(wanted.clone()).unwrap_err();
+                    assert!(said.contains("is no condition"), "{wanted:?}: {said}");
+                }
+            }
+        }
+    }
+}

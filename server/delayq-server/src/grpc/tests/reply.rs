@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use delayq_proto::{pb, span};
-use delayq_service::access::Scope;
 use pb::attempt_end::{Dead, Done, End, Release};
 use pb::wait_for_reply_response::Outcome;
 use tonic::Code;
@@ -94,24 +93,6 @@ async fn whoever_waits_in_vain_is_told_how_it_ended() {
         .wait_for_reply(asking(&site.token, long))
         .await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
-}
-
-#[tokio::test]
-async fn a_token_that_ends_while_it_waits_gets_no_reply() {
-    let site = Site::open().await;
-    site.send(&["a"]).await;
-    let token = site.token_for(&[Scope::Submit], &[]).await;
-    let task = site.pulled(1).await.remove(0);
-    assert!(keep(&site, task.lock.clone(), "sent").await);
-    let request = wait("a", Duration::from_mins(1));
-    let waiting = site.refusal(&token, "WaitForReply", &request);
-    let meanwhile = async {
-        site.revoke(&token).await;
-        assert!(site.settle(&task, End::Done(Done {})).await);
-    };
-    let (refused, ()) = tokio::join!(waiting, meanwhile);
-    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
-    assert!(refused.message().contains("while the request waited"));
 }
 
 #[tokio::test]

@@ -246,59 +246,6 @@ async fn an_instance_is_announced_and_withdrawn_by_a_token_for_what_it_serves() 
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_token_is_revoked() {
-    let door = Door::open().await;
-    let token = door.token(&[Scope::Work], "default", &[]).await;
-    let request = Request::post("/delayq.v1.Delayq/Wakeups")
-        .header("content-type", "application/grpc")
-        .header("authorization", format!("Bearer {token}"))
-        .body(Body::from(Bytes::from_static(&[0; 5])))
-        .unwrap();
-    let response = door.router.clone().oneshot(request).await.unwrap();
-    let id = token.split('_').nth(1).unwrap();
-    assert!(door.server.app.tokens.revoke(id).await.unwrap());
-    let body = response.into_body().collect();
-    let body = tokio::time::timeout(Duration::from_mins(1), body).await;
-    let body = body.unwrap().unwrap();
-    let status = body.trailers().unwrap().get("grpc-status").unwrap();
-    assert_eq!(Code::from_bytes(status.as_bytes()), Code::Unauthenticated);
-}
-
-#[tokio::test]
-async fn what_an_operator_does_by_hand_is_logged_under_the_name_of_the_token() {
-    let door = Door::open().await;
-    let token = door.token(&[Scope::Operate], "default", &[]).await;
-    for method in ["Pause", "Resume"] {
-        let code = door.call(method, Some(&token), &field(2, b"mail")).await;
-        assert_eq!(code, Code::Ok);
-    }
-    // DeadFilter.matching without a condition.
-    let all = [field(2, b"mail"), field(3, &field(2, b""))].concat();
-    assert_eq!(door.call("DiscardDead", Some(&token), &all).await, Code::Ok);
-    let default = delayq_plugin::Namespace::default();
-    let space = door.server.app.spaces.of(&default).await.unwrap();
-    let actions = space.tasks.store().actions(None, 10).await.unwrap();
-    let told = actions.iter().map(|logged| {
-        let action = &logged.action;
-        (
-            action.verb.as_str(),
-            action.end.as_str(),
-            action.target.as_str(),
-        )
-    });
-    assert_eq!(
-        told.collect::<Vec<_>>(),
-        [
-            ("discard", "done", "all dead tasks"),
-            ("discard", "begun", "all dead tasks"),
-            ("resume", "done", ""),
-            ("pause", "done", ""),
-        ]
-    );
-    assert!(actions[0].action.actor.starts_with("test ("));
-}
-
-#[tokio::test]
 async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users() {
     let door = Door::open().await;
     let action = Action::new("ann", "10.0.0.7", "pause", "mail");

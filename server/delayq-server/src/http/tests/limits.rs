@@ -6,7 +6,6 @@ use delayq_plugin::Namespace;
 use delayq_service::access::NewToken;
 use delayq_service::config::NamespaceConfig;
 use delayq_testing::{Fault, FaultyStore};
-use delayq_tests::rig::until;
 
 use super::*;
 
@@ -85,78 +84,6 @@ async fn an_answer_says_how_many_requests_are_left_and_a_refusal_when_there_are_
     assert_eq!(refused.body["is_repeatable"], true);
     tokio::time::advance(Duration::from_secs(after)).await;
     assert_eq!(head(&site, &token, TYPE).await.0, 200);
-}
-
-#[tokio::test]
-async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has() {
-    let site = open().await;
-    let token = token(&site, None, None).await;
-    for id in ["a", "b", "c"] {
-        let path = format!("{TYPE}/tasks/{id}?delay=1h");
-        assert_eq!(site.ask(&token, "PUT", &path, "x").await.status, 201);
-    }
-    let put = async |id: &str| {
-        let path = format!("{TYPE}/tasks/{id}?delay=1h");
-        site.ask(&token, "PUT", &path, "x").await
-    };
-    let full = put("d").await;
-    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
-    assert_eq!(put("a").await.body["outcome"], "already_exists");
-    let line = "{\"id\":\"e\",\"delay\":\"1h\"}\n";
-    let request = Request::post(format!("{TYPE}/bulk"));
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let request = request.body(Body::from(line)).unwrap();
-    let response = site.app.clone().oneshot(request).await.unwrap();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let outcome: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(
-        outcome["problem"]["type"],
-        "urn:delayq:problem:namespace-full"
-    );
-    let cancelled = site
-        .ask(&token, "DELETE", &format!("{TYPE}/tasks/a"), "")
-        .await;
-    assert_eq!(cancelled.status, StatusCode::OK);
-    // The count is a second old at most.
-    until("the room that was made is seen", async || {
-        (put("d").await.status == StatusCode::CREATED).then_some(())
-    })
-    .await;
-    // It has ended: it would be a new task.
-    let full = put("a").await;
-    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
-    assert_eq!(put("b").await.body["outcome"], "already_exists");
-}
-
-#[tokio::test]
-async fn of_many_lines_those_are_taken_that_there_is_room_for() {
-    let site = open().await;
-    let token = token(&site, None, None).await;
-    let known = format!("{TYPE}/tasks/a?delay=1h");
-    assert_eq!(site.ask(&token, "PUT", &known, "x").await.status, 201);
-    let line = |id: &str| format!("{{\"id\":\"{id}\",\"delay\":\"1h\",\"message\":\"x\"}}\n");
-    let lines: String = ["b", "c", "d", "a"].map(line).concat();
-    let request = Request::post(format!("{TYPE}/bulk"));
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let request = request.body(Body::from(lines)).unwrap();
-    let response = site.app.clone().oneshot(request).await.unwrap();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let outcomes = bytes.split(|byte| *byte == b'\n');
-    let outcomes = outcomes.filter(|line| !line.is_empty()).map(|line| {
-        let outcome: Value = serde_json::from_slice(line).unwrap();
-        outcome["outcome"].as_str().map(str::to_owned)
-    });
-    let expected = [
-        Some("accepted"),
-        Some("accepted"),
-        None,
-        Some("already_exists"),
-    ];
-    assert_eq!(
-        outcomes.collect::<Vec<_>>(),
-        expected.map(|outcome| outcome.map(str::to_owned))
-    );
 }
 
 #[tokio::test]
