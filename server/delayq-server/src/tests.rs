@@ -147,21 +147,13 @@ async fn who_changes_dead_tasks_or_pauses_is_in_the_log_at_every_door() {
 
 #[tokio::test]
 async fn every_door_pays_the_rate_of_the_namespace() {
-    for (index, door) in DOORS.into_iter().enumerate() {
-        let namespaces = [
-            "walk-rate-0",
-            "walk-rate-1",
-            "walk-rate-2",
-            "walk-rate-3",
-            "walk-rate-4",
-            "walk-rate-5",
-            "walk-rate-6",
-        ];
+    for door in DOORS {
+        let namespace = format!("walk-rate-{}", door as u8).leak();
         let limits = NamespaceLimits {
             rate: Some(1),
             ..NamespaceLimits::default()
         };
-        let house = House::open(namespaces[index], limits).await;
+        let house = House::open(namespace, limits).await;
         if door == Door::Beanstalkd {
             // Its clients know no such refusal: they wait.
             let started = tokio::time::Instant::now();

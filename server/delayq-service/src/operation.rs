@@ -7,6 +7,8 @@ mod all_change;
 mod change;
 mod dead_change;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod wanted_dead;
 mod wanted_tasks;
 

@@ -8,10 +8,11 @@ use axum::http;
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{Namespace, Store};
 use delayq_proto::pb;
-use delayq_service::access::{NewToken, Scope};
+use delayq_service::access::Scope;
 use delayq_service::app::App;
 use delayq_service::config::{Config, NamespaceConfig};
 use delayq_service::space::Space;
+use delayq_service::testing::new_token;
 use pb::attempt_end::End;
 use pb::delayq_client::DelayqClient;
 use pb::submit_result::Outcome;
@@ -22,6 +23,7 @@ use tonic::Request;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::grpc::router;
 use crate::server::Server;
 
 mod contract;
@@ -85,17 +87,18 @@ impl Site {
 
     async fn of(server: Server) -> Self {
         let app = server.app.clone();
-        let token = token(&app, &[Scope::Admin], &[]).await;
+        let token = new_token(&app, "test", &[Scope::Admin], "*", &[]).await;
         let listener: TcpListener = server.listener().await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (end, ended) = oneshot::channel::<()>();
-        let listeners = crate::server::Listeners {
-            http: Some(listener),
-            ..Default::default()
-        };
-        tokio::spawn(server.run(listeners, async {
-            ended.await.ok();
-        }));
+        let door = server.door("grpc", router(app.clone()));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = door.serve(listener) => {}
+                _ = ended => {}
+            }
+            server.close().await;
+        });
         Self {
             address,
             token,
@@ -112,7 +115,7 @@ impl Site {
 
     /// A token for types of every namespace.
     pub(super) async fn token_for(&self, scopes: &[Scope], types: &[&str]) -> String {
-        token(&self.app, scopes, types).await
+        new_token(&self.app, "test", scopes, "*", types).await
     }
 
     /// The default namespace.
@@ -183,20 +186,6 @@ pub(super) fn asking<T>(token: &str, message: T) -> Request<T> {
     let bearer: MetadataValue<_> = format!("Bearer {token}").parse().unwrap();
     request.metadata_mut().insert("authorization", bearer);
     request
-}
-
-async fn token(app: &App, scopes: &[Scope], types: &[&str]) -> String {
-    let new = NewToken {
-        name: "test".to_owned(),
-        scopes: scopes.iter().copied().collect(),
-        namespace: "*".to_owned(),
-        types: types.iter().map(ToString::to_string).collect(),
-        expires_at: None,
-        rate: None,
-        max_message_bytes: None,
-        max_pending: None,
-    };
-    app.tokens.create(new).await.unwrap().1
 }
 
 /// The options of a remote store.

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use delayq_service::access::Scope;
 use delayq_service::config::Config;
+use delayq_tests::rig::until;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -23,7 +24,6 @@ mod many;
 mod moves;
 mod pull;
 mod reply;
-mod target;
 
 struct Site {
     server: Server,
@@ -218,14 +218,8 @@ async fn no_route_is_reached_without_its_own_right() {
         let own = site.token(&[own], namespace, types).await;
         assert!(![401, 403].contains(&status(&own).await), "{place}");
     }
-    let tasks = site
-        .server
-        .app
-        .spaces
-        .of(&delayq_plugin::Namespace::default())
-        .await
-        .unwrap();
-    assert_eq!(tasks.tasks.types().await.unwrap().len(), 1);
+    let space = site.server.app.spaces.of(&"default".parse().unwrap()).await;
+    assert_eq!(space.unwrap().tasks.types().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -242,7 +236,13 @@ async fn a_rotated_secret_overlaps_and_another_server_hears_of_a_change() {
     let first = one.first_token().await.unwrap().unwrap();
     assert_eq!(one.first_token().await.unwrap(), None);
     let follow = tokio::spawn(Arc::clone(&other.app.tokens).follow());
-    until(|| other.app.tokens.admit(&first).is_some()).await;
+    let is_known = async |token: &str, is_known| {
+        until("the other hears of it", async || {
+            (other.app.tokens.admit(token).is_some() == is_known).then_some(())
+        })
+        .await;
+    };
+    is_known(&first, true).await;
     let id = first.split('_').nth(1).unwrap();
     let (_, second) = one
         .app
@@ -251,22 +251,11 @@ async fn a_rotated_secret_overlaps_and_another_server_hears_of_a_change() {
         .await
         .unwrap()
         .unwrap();
-    until(|| other.app.tokens.admit(&second).is_some()).await;
+    is_known(&second, true).await;
     assert!(other.app.tokens.admit(&first).is_some());
     assert!(one.app.tokens.revoke(id).await.unwrap());
-    until(|| other.app.tokens.admit(&second).is_none()).await;
+    is_known(&second, false).await;
     follow.abort();
     one.close().await;
     other.close().await;
-}
-
-async fn until(is_so: impl Fn() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), wait)
-        .await
-        .expect("it does not come");
 }

@@ -167,21 +167,29 @@ impl House {
 
     /// A door over HTTP.
     pub(super) async fn http(&self, door: Door, line: (&str, &str), message: &str) -> Answer {
+        let request = self.request(door, line, message);
+        ask(&self.router(door), request).await
+    }
+
+    pub(super) fn router(&self, door: Door) -> Router {
         let app = self.server.app.clone();
-        let router = match door {
+        match door {
             Door::Lmstfy => self.lmstfy.clone(),
             Door::Grape => grape::router(app),
             Door::Spring => spring::router(app),
             Door::TaskService => task_service::router(app),
+            Door::Grpc => grpc::router(app),
             _ => http::router(app),
-        };
+        }
+    }
+
+    pub(super) fn request(&self, door: Door, line: (&str, &str), message: &str) -> Request<Body> {
         let request = Request::builder().method(line.0).uri(line.1);
         let request = match door {
             Door::Lmstfy => request.header("x-token", &self.lmstfy_token),
             _ => request.header("authorization", format!("Bearer {}", self.token)),
         };
-        let body = Body::from(message.to_owned());
-        ask(&router, request.body(body).unwrap()).await
+        request.body(Body::from(message.to_owned())).unwrap()
     }
 
     /// A request to the HTTP door, behind `/v1/NAMESPACE`.
@@ -192,7 +200,7 @@ impl House {
 
     pub(super) async fn grpc(&self, method: &str, request: &impl Message) -> Answer {
         let request = grpc::tests::call(&self.token, method, request);
-        ask(&grpc::router(self.server.app.clone()), request).await
+        ask(&self.router(Door::Grpc), request).await
     }
 
     /// Submits one task over gRPC. Its own result is the answer.

@@ -12,6 +12,7 @@ use delayq_service::config::NamespaceLimits;
 use futures_util::future::join_all;
 
 use super::house::{HOUR, House, ask};
+use crate::grpc::tests::call;
 use crate::{grpc, http};
 
 /// Requests of a token that wait, each for the type of its name, and the status of each once the
@@ -53,25 +54,17 @@ fn requests(house: &House, token: &str) -> Vec<(&'static str, u16, Request<Body>
     let slowly = r#"{"all": true, "interval": "1h"}"#;
     vec![
         ("claim", 401, v1("POST", "claim/claim?wait=30s", "")),
-        ("Pull", 401, grpc::tests::call(token, "Pull", &pull)),
+        ("Pull", 401, call(token, "Pull", &pull)),
         ("reply", 401, v1("GET", "reply/tasks/a/reply?wait=30s", "")),
         ("create", 202, v1("PUT", "create/tasks/a?wait=30s", "x")),
-        (
-            "WaitForReply",
-            401,
-            grpc::tests::call(token, "WaitForReply", &reply),
-        ),
+        ("WaitForReply", 401, call(token, "WaitForReply", &reply)),
         ("requeue", 200, v1("POST", "requeue/dead/requeue", slowly)),
         (
             "RequeueSelected",
             401,
-            grpc::tests::call(token, "RequeueSelected", &requeue),
+            call(token, "RequeueSelected", &requeue),
         ),
-        (
-            "Wakeups",
-            401,
-            grpc::tests::call(token, "Wakeups", &wakeups),
-        ),
+        ("Wakeups", 401, call(token, "Wakeups", &wakeups)),
     ]
 }
 

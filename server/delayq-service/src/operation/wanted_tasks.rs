@@ -58,25 +58,3 @@ impl WantedTasks {
         Ok(filter)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_means_every_task_by_mistake() {
-        let running = WantedTasks {
-            state: Some(TaskState::Running),
-            ..WantedTasks::default()
-        };
-        for wanted in [WantedTasks::default(), running] {
-            let said = wanted.filter().unwrap_err().to_string();
-            assert!(said.contains("\"all\": true"), "{said}");
-        }
-        let all = WantedTasks {
-            all: true,
-            ..WantedTasks::default()
-        };
-        assert!(all.filter().is_ok());
-    }
-}

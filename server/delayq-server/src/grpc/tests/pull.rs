@@ -5,7 +5,6 @@ use std::time::Duration;
 use delayq_plugin::store::Step;
 use delayq_plugin::{TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span};
-use delayq_tests::rig::until;
 use pb::attempt_end::{Done, End};
 use tonic::Code;
 use tower::ServiceExt;
@@ -37,23 +36,6 @@ async fn tasks_are_pulled_when_they_fall_due_and_settled_by_their_locks() {
     let (tasks, ()) = tokio::join!(waiting, site.send(&["a"]));
     let task = &tasks[0];
     assert_eq!((task.attempt, task.message.as_slice()), (1, &b"hello"[..]));
-    let extend = pb::ExtendRequest {
-        bucket: Some(pb::Bucket {
-            task_type: "mail".to_owned(),
-            shard: String::new(),
-        }),
-        locks: vec![task.lock.clone().unwrap()],
-        lock_for: Some(span(Duration::from_hours(1))),
-        ..pb::ExtendRequest::default()
-    };
-    let extended = site.client().extend(asking(&site.token, extend)).await;
-    let extended = extended.unwrap().into_inner().outcomes[0].outcome;
-    let is_longer = matches!(
-        extended,
-        Some(pb::extend_outcome::Outcome::ExtendedUntil(until))
-            if until.seconds > task.lock_until.unwrap().seconds + 3_000
-    );
-    assert!(is_longer, "{extended:?}");
     assert!(site.settle(task, End::Done(Done {})).await);
     let space = site.space().await;
     let found = space.tasks.find("mail", "a").await.unwrap();
@@ -111,22 +93,4 @@ async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
         assert_eq!(task.lock.as_ref().unwrap().id, id);
         assert!(site.settle(&task, End::Done(Done {})).await);
     }
-}
-
-#[tokio::test]
-async fn an_answer_that_nobody_reads_gives_its_tasks_back() {
-    let site = Site::open().await;
-    site.send(&["a"]).await;
-    let now = call(&site.token, "Pull", &pull(&["mail"], Duration::ZERO));
-    let answer = router(site.app.clone()).oneshot(now).await.unwrap();
-    let space = site.space().await;
-    let found = space.tasks.find("mail", "a").await.unwrap().unwrap();
-    assert_eq!(found.state, TaskState::Running);
-    drop(answer);
-    let given_back = until("it is given back", || async {
-        let found = space.tasks.find("mail", "a").await.unwrap().unwrap();
-        (found.state == TaskState::Scheduled).then_some(found)
-    })
-    .await;
-    assert_eq!((given_back.attempt, given_back.history.releases), (0, 1));
 }

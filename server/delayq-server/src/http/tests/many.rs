@@ -16,8 +16,8 @@ const TYPE: &str = "/v1/default/types/mail.send";
 
 impl Site {
     /// The lines of an answer.
-    async fn lines(&self, token: &str, path: &str, body: Body) -> Vec<Value> {
-        let request = Request::post(format!("{TYPE}{path}"))
+    pub(super) async fn lines(&self, token: &str, path: &str, body: Body) -> Vec<Value> {
+        let request = Request::post(path)
             .header("authorization", format!("Bearer {token}"))
             .body(body)
             .unwrap();
@@ -67,7 +67,11 @@ async fn lines_are_accepted_each_by_itself_however_the_stream_is_cut() {
             .map(|part| Ok::<_, std::io::Error>(part.to_vec()))
             .collect();
         let outcomes = site
-            .lines(&token, "/bulk", Body::from_stream(stream::iter(parts)))
+            .lines(
+                &token,
+                &format!("{TYPE}/bulk"),
+                Body::from_stream(stream::iter(parts)),
+            )
             .await;
         assert_eq!(outcomes.len(), 2_504, "{size}");
         assert!(
@@ -122,7 +126,7 @@ async fn a_revoked_token_creates_nothing_over_an_open_request() {
         Ok("{\"id\":\"after\"}\n")
     });
     let body = Body::from_stream(stream::StreamExt::chain(before, after));
-    let outcomes = site.lines(&token, "/bulk", body).await;
+    let outcomes = site.lines(&token, &format!("{TYPE}/bulk"), body).await;
     assert_eq!(outcomes[0]["outcome"], "accepted");
     let refused = &outcomes[1]["problem"]["type"];
     assert_eq!(refused, "urn:delayq:problem:unauthorized");
@@ -135,13 +139,7 @@ async fn a_revoked_token_creates_nothing_over_an_open_request() {
 #[tokio::test]
 async fn dead_letters_are_grouped_requeued_and_discarded() {
     let site = Site::open().await;
-    let token = site
-        .token(
-            &[Scope::Submit, Scope::Work, Scope::Read, Scope::Operate],
-            "default",
-            &[],
-        )
-        .await;
+    let token = site.token(&Scope::ALL, "default", &[]).await;
     site.die(&token, &["a1", "a2", "a3", "b1"]).await;
     let groups = site
         .ask(&token, "GET", &format!("{TYPE}/dead/groups"), "")
@@ -158,12 +156,14 @@ async fn dead_letters_are_grouped_requeued_and_discarded() {
         .await;
     assert_eq!(dry.body["would_change"], 3);
     let some = json!({"id_prefix": "a", "limit": 2, "interval": 1}).to_string();
-    let lines = site.lines(&token, "/dead/requeue", Body::from(some)).await;
+    let lines = site
+        .lines(&token, &format!("{TYPE}/dead/requeue"), Body::from(some))
+        .await;
     assert_eq!(lines.last(), Some(&json!({"changed": 2})));
     let rest = site
         .lines(
             &token,
-            "/dead/discard",
+            &format!("{TYPE}/dead/discard"),
             Body::from(json!({"all": true}).to_string()),
         )
         .await;
@@ -188,8 +188,6 @@ async fn many_are_cancelled_and_moved() {
         site.ask(&token, method, &format!("{TYPE}{path}"), &body.to_string())
             .await
     };
-    let nobody = ask("POST", "/cancel-all", json!({})).await;
-    assert_eq!(nobody.status.as_u16(), 400);
     let dry = ask(
         "POST",
         "/cancel-all",

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::Request;
 use delayq_service::access::Scope;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -82,43 +83,6 @@ async fn a_task_is_claimed_extended_failed_released_and_done() {
 }
 
 #[tokio::test]
-async fn a_waiting_claim_is_answered_as_soon_as_a_task_falls_due() {
-    let (site, token) = site().await;
-    let claim = site.claim(&token, "?wait=30s");
-    let send = async {
-        site.send(&token, "later", "?delay=1500").await;
-        site.send(&token, "soon", "?delay=200").await;
-    };
-    let (tasks, ()) = tokio::join!(claim, send);
-    assert_eq!(tasks[0]["id"], "soon");
-    let late = site.claim(&token, "?wait=1").await;
-    assert!(late.is_empty(), "{late:?}");
-}
-
-#[tokio::test]
-async fn an_answer_that_nobody_reads_gives_its_task_back() {
-    let (site, token) = site().await;
-    site.send(&token, "a", "").await;
-    for accept in ["application/json", "application/octet-stream"] {
-        let request = Request::post(format!("{TYPE}/claim"))
-            .header("authorization", format!("Bearer {token}"))
-            .header("accept", accept);
-        let request = request.body(Body::empty()).unwrap();
-        let answer = site.app.clone().oneshot(request).await.unwrap();
-        assert_eq!(site.state(&token, "a").await.0, "running", "{accept}");
-        drop(answer);
-        let task = &site.claim(&token, "?wait=10s").await[0];
-        assert_eq!(task["attempt"], 1, "{accept}");
-        assert!(
-            site.end(&token, task, "release", "")
-                .await
-                .status
-                .is_success()
-        );
-    }
-}
-
-#[tokio::test]
 async fn many_ends_are_settled_together_each_by_itself() {
     let (site, token) = site().await;
     for id in ["a", "b", "c", "d"] {
@@ -173,11 +137,6 @@ async fn many_ends_are_settled_together_each_by_itself() {
 
 #[tokio::test]
 async fn an_answer_of_bytes_is_the_message_itself() {
-    use axum::body::Body;
-    use axum::http::Request;
-    use http_body_util::BodyExt;
-    use tower::ServiceExt;
-
     let (site, token) = site().await;
     let ask = async || {
         let request = Request::post(format!("{TYPE}/claim"))
@@ -199,10 +158,8 @@ async fn an_answer_of_bytes_is_the_message_itself() {
         site.end(&token, &task, "done", "").await.status.as_u16(),
         200
     );
-    let empty = Request::put(format!("{TYPE}/tasks/empty"));
-    let empty = empty.header("authorization", format!("Bearer {token}"));
-    let sent = site.app.clone().oneshot(empty.body(Body::empty()).unwrap());
-    assert_eq!(sent.await.unwrap().status().as_u16(), 201);
+    let empty = format!("{TASKS}/empty");
+    assert_eq!(site.ask(&token, "PUT", &empty, "").await.status, 201);
     // No connection asks for the body of an answer without one.
     let answer = ask().await;
     let lock = answer.headers()["delayq-lock"].to_str().unwrap().to_owned();
