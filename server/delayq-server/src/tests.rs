@@ -245,7 +245,7 @@ async fn of_many_tasks_those_are_taken_that_there_is_room_for_at_both_doors() {
             });
             outcomes.collect()
         } else {
-            let tasks = ["b", "c", "d", "a"].map(|id| task_of_grpc(id));
+            let tasks = ["b", "c", "d", "a"].map(task_of_grpc);
             let request = pb::SubmitRequest {
                 namespace: namespace.to_owned(),
                 tasks: tasks.into(),

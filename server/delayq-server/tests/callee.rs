@@ -56,8 +56,8 @@ impl Site {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let config = folder.path().join("server.toml");
-        let types = format!("\"payment.book\" = [\"{url}\"]\n");
-        std::fs::write(&config, format!("[service.static]\n{types}")).unwrap();
+        let text = format!("[service.static]\n\"payment.book\" = [\"{url}\"]\n");
+        std::fs::write(&config, text).unwrap();
         let store = format!("sqlite:{}", folder.path().join("a.sqlite").display());
         let options = ["--config", config.to_str().unwrap(), "--store", &store];
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();

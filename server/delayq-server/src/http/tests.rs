@@ -38,7 +38,11 @@ struct Answer {
 
 impl Site {
     async fn open() -> Self {
-        let server = Server::in_memory().await;
+        Self::of(delayq_service::testing::in_memory()).await
+    }
+
+    async fn of(config: Config) -> Self {
+        let server = Server::open(config).await.unwrap();
         let app = router(server.app.clone());
         Self { server, app }
     }

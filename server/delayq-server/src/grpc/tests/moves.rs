@@ -32,29 +32,26 @@ async fn a_move_is_begun_and_shown_to_a_token_for_all_types() {
         namespace: String::new(),
         to: to.to_owned(),
     };
-    let (get, cancel) = (
-        pb::GetMoveRequest::default(),
-        pb::CancelMoveRequest::default(),
-    );
-
+    let get = pb::GetMoveRequest::default;
+    let cancel = pb::CancelMoveRequest::default;
     let nowhere = client.begin_move(asking(&token, to("slow"))).await;
     let nowhere = nowhere.unwrap_err();
     assert_eq!(nowhere.code(), Code::InvalidArgument, "{nowhere}");
     assert!(nowhere.message().contains("fast, store"), "{nowhere}");
     for refused in [
-        client.get_move(asking(&narrow, get.clone())).await,
+        client.get_move(asking(&narrow, get())).await,
         client.begin_move(asking(&narrow, to("fast"))).await,
-        client.cancel_move(asking(&narrow, cancel.clone())).await,
+        client.cancel_move(asking(&narrow, cancel())).await,
     ] {
         assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
     }
-    let none = client.cancel_move(asking(&token, cancel)).await;
+    let none = client.cancel_move(asking(&token, cancel())).await;
     assert_eq!(none.unwrap_err().code(), Code::FailedPrecondition);
 
     let begun = client.begin_move(asking(&token, to("fast"))).await;
     let begun = moved(begun.unwrap());
     assert_eq!((begun.from, begun.to.as_deref()), (None, Some("fast")));
-    let shown = moved(client.get_move(asking(&token, get)).await.unwrap());
+    let shown = moved(client.get_move(asking(&token, get())).await.unwrap());
     assert_ne!(shown.phase(), pb::MovePhase::Done, "{shown:?}");
     assert!(shown.about.contains("pool fast"), "{shown:?}");
 }

@@ -22,9 +22,7 @@ async fn open() -> Site {
     shop.limits.max_pending = Some(3);
     shop.limits.max_message_bytes = Some(100);
     config.namespaces.insert("shop".to_owned(), shop);
-    let server = Server::open(config).await.unwrap();
-    let app = router(server.app.clone());
-    Site { server, app }
+    Site::of(config).await
 }
 
 async fn token(site: &Site, rate: Option<u32>, bytes: Option<usize>) -> String {
@@ -167,9 +165,7 @@ async fn the_largest_message_is_what_the_configuration_says() {
             max_message_bytes: most,
             ..Config::default()
         };
-        let server = Server::open(config).await.unwrap();
-        let app = router(server.app.clone());
-        let site = Site { server, app };
+        let site = Site::of(config).await;
         let token = site.token(&Scope::ALL, "default", &[]).await;
         for (bytes, status, outcome) in [
             (most, 201, "\"accepted\""),

@@ -15,9 +15,7 @@ async fn a_move_is_begun_shown_and_taken_back() {
     };
     let shop = NamespaceConfig::default();
     config.namespaces.insert("shop".to_owned(), shop);
-    let server = Server::open(config).await.unwrap();
-    let app = router(server.app.clone());
-    let site = Site { server, app };
+    let site = Site::of(config).await;
     let token = site.token(&[Scope::Operate], "shop", &[]).await;
     let ask = async |method: &str, query: &str| {
         let path = format!("/v1/shop/move{query}");
