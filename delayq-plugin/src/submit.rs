@@ -138,8 +138,8 @@ impl TaskSubmitService {
         self
     }
 
-    /// The same service with a plugin's reports: its events, and one log line for problems that both
-    /// meet.
+    /// The same service with a plugin's reports: its events, and one log line for problems that
+    /// both meet.
     pub(crate) fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = telemetry;
         self

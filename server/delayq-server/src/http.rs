@@ -82,7 +82,7 @@ pub(crate) fn router(app: App) -> Router {
     let text = serde_json::to_string_pretty(&document).unwrap_or_default();
     let page = docs::page(&document).ok();
     let limit = app.config.max_message_bytes;
-    let routes = stray::Routes::of(&document, app.config.connections.body_timeout());
+    let known = stray::Routes::of(&document, app.config.connections.body_timeout());
     router
         .route(
             "/openapi.json",
@@ -97,7 +97,7 @@ pub(crate) fn router(app: App) -> Router {
             Problem::method_not_allowed("the path has other methods: see /openapi.json")
         })
         .layer(DefaultBodyLimit::max(limit))
-        .layer(from_fn_with_state(routes, stray::note))
+        .layer(from_fn_with_state(known, stray::note))
         .layer(from_fn_with_state(app.clone(), requests::keep))
         .with_state(app)
 }

@@ -5,8 +5,6 @@
     reason = "a test fails by a panic, also in its helpers"
 )]
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use delayq_endpoint::{Endpoint, LaterSettlement, Settlements};
@@ -58,8 +56,8 @@ impl Site {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let config = folder.path().join("server.toml");
-        let types = format!("\"payment.book\" = [\"{url}\"]\n\"payment.slow\" = [\"{url}\"]\n");
-        std::fs::write(&config, format!("[service.static]\n{types}")).unwrap();
+        let text = format!("[service.static]\n\"payment.book\" = [\"{url}\"]\n");
+        std::fs::write(&config, text).unwrap();
         let store = format!("sqlite:{}", folder.path().join("a.sqlite").display());
         let options = ["--config", config.to_str().unwrap(), "--store", &store];
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
@@ -112,21 +110,6 @@ impl Site {
             .await
             .expect("it comes")
     }
-
-    /// Sets the target of a type.
-    fn put_target(&self, task_type: &str, target: &str) {
-        let mut stream = TcpStream::connect(&self.server.address).unwrap();
-        let (token, length) = (self.server.token.as_ref().unwrap(), target.len());
-        let request = format!(
-            "PUT /v1/default/types/{task_type}/target HTTP/1.1\r\nhost: test\r\n\
-             connection: close\r\nauthorization: Bearer {token}\r\n\
-             content-length: {length}\r\n\r\n{target}"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,21 +131,6 @@ async fn a_task_is_settled_after_its_call_as_its_worker_would_end_it_but_once() 
     assert_eq!(failed.unwrap(), SettleOutcome::Settled);
     let dead = site.until("payment.book", TaskState::Dead).await;
     assert_eq!(dead.history.last_error.as_deref(), Some("never"));
-    site.callee.shutdown(seconds(5)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_nobody_settles_in_time_is_called_again() {
-    let mut site = Site::open().await;
-    let target = r#"{"service": {"settle_within": "1s"}, "retry": {"wait": 1, "is_fixed": true}}"#;
-    site.put_target("payment.slow", target);
-    let forgotten = site.call("payment.slow").await;
-    let (attempt, second) = site.next().await;
-    assert_eq!(attempt, 2);
-    forgotten.done().await.unwrap();
-    site.until("payment.slow", TaskState::Running).await;
-    assert_eq!(second.done().await.unwrap(), SettleOutcome::Settled);
-    site.until("payment.slow", TaskState::Done).await;
     site.callee.shutdown(seconds(5)).await;
 }
 

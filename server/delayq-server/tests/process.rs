@@ -1,4 +1,4 @@
-//! The real program: its first start, its checks, its end, and others beside it.
+//! The real program: its first start, its checks, and its end.
 
 #![cfg(unix)]
 #![allow(
@@ -79,20 +79,15 @@ impl Running {
     }
 
     fn ask(&self, token: &str, method: &str, path: &str) -> String {
-        let mut stream = self.send(token, method, path);
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    }
-
-    fn send(&self, token: &str, method: &str, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\
              content-length: 0\r\nconnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        stream
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
     }
 
     fn terminate(&mut self) -> ExitStatus {
@@ -227,27 +222,6 @@ fn a_server_whose_output_nobody_reads_serves() {
 }
 
 #[test]
-fn sigterm_ends_a_long_wait_with_an_empty_answer() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Running::start(folder.path(), &[]);
-    let (token, _) = first_token(&mut server);
-    let mut waiting = server.send(&token, "POST", "/v1/default/types/greet/claim?wait=60s");
-    // The claim came first: it is being read when this later request is answered.
-    assert!(
-        server
-            .ask(&token, "GET", "/v1/default/types")
-            .starts_with("HTTP/1.1 200")
-    );
-    assert!(server.terminate().success());
-    let mut answer = String::new();
-    waiting.read_to_string(&mut answer).unwrap();
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.contains("{\"tasks\":[]}"),
-        "{answer}"
-    );
-}
-
-#[test]
 fn a_port_in_use_is_an_error_that_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -262,19 +236,6 @@ fn a_port_in_use_is_an_error_that_says_what_to_do() {
         !text.contains("dq_"),
         "no token is made for a server that does not start: {text}"
     );
-}
-
-#[test]
-fn two_servers_on_one_file_share_tokens_and_tasks() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut one = Running::start(folder.path(), &[]);
-    let (token, _) = first_token(&mut one);
-    let mut other = Running::start(folder.path(), &[]);
-    let put = one.ask(&token, "PUT", "/v1/default/types/greet/tasks/a?delay=1h");
-    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
-    let found = other.ask(&token, "GET", "/v1/default/types/greet/tasks/a");
-    assert!(found.contains("\"state\":\"scheduled\""), "{found}");
-    assert!(one.terminate().success() && other.terminate().success());
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub struct Context {
     pub is_store_of_caller: bool,
     /// The largest message at this entry, in bytes; the namespace or the token may allow less.
     pub max_message_bytes: usize,
-    /// True if the times of tasks must be within the limits of delayq. The protocols of other systems
-    /// have their own limits.
+    /// True if the times of tasks must be within the limits of delayq. The protocols of other
+    /// systems have their own limits.
     pub checks_times: bool,
 }
 

@@ -38,5 +38,5 @@ pub mod push;
 pub mod requests;
 pub mod space;
 pub mod stop;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -8,6 +8,8 @@ mod cancel;
 mod change;
 mod dead_change;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod wanted_dead;
 mod wanted_tasks;
 

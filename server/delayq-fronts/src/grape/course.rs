@@ -17,8 +17,8 @@ pub(super) const SHORTEST: i64 = 1_000;
 /// The time to run of a task that another API created, in milliseconds.
 const OTHERS: i64 = 30_000;
 
-/// The prefix of a release note. An earlier release keeps the note in the list of succeeded workers,
-/// which a job does not use otherwise.
+/// The prefix of a release note. An earlier release keeps the note in the list of succeeded
+/// workers, which a job does not use otherwise.
 const NOTE: &str = "grape:";
 
 /// The history of a job.

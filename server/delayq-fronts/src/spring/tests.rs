@@ -214,23 +214,15 @@ async fn a_task_sent_again_moves_and_takes_its_place() {
 }
 
 #[tokio::test]
-async fn a_request_has_a_token_or_is_refused_and_the_answer_never_repeats_it() {
+async fn no_answer_repeats_the_token_of_its_path() {
     let site = Site::open().await;
-    let open = router(site.server.app.clone());
-    let ask = async |path: &str| {
-        let request = Request::builder().method("POST").uri(path);
-        let request = request.body(Body::from("{}")).unwrap();
-        let response = open.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8_lossy(&body).into_owned())
-    };
-    assert_eq!(ask("/job/add").await.0, 401);
-    assert_eq!(ask("/token/dq_none/job/add").await.0, 401);
-    let (status, body) = ask(&format!("/token/{}/job/add", site.token)).await;
-    assert_eq!(status, 400, "{body}");
     for path in ["job/add", "task/type/list", "nothing"] {
-        let (_, body) = ask(&format!("/token/{}/{path}", site.token)).await;
+        let path = format!("/token/{}/{path}", site.token);
+        let request = Request::post(path).body(Body::from("{}")).unwrap();
+        let response = site.app.clone().oneshot(request).await.unwrap();
+        assert!(response.status().is_client_error());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8_lossy(&body);
         assert!(!body.contains(&site.token), "{body}");
     }
     // Where no token is needed.
@@ -241,10 +233,4 @@ async fn a_request_has_a_token_or_is_refused_and_the_answer_never_repeats_it() {
     let request = Request::get("/task/type/list").body(Body::empty()).unwrap();
     let response = router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
-    // A token that may only read adds nothing.
-    let read = site
-        .server
-        .new_token("read", &[Scope::Read], "default", &[]);
-    let path = format!("/token/{}/job/add", read.await);
-    assert_eq!(ask(&path).await.0, 403);
 }

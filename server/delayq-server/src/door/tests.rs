@@ -158,35 +158,6 @@ async fn a_request_that_is_not_done_within_the_grace_is_cut() {
 }
 
 #[tokio::test]
-async fn a_connection_over_the_maximum_is_told_so_and_a_place_is_given_on() {
-    let mut config = config();
-    config.connections.max = 1;
-    let site = Site::open(config).await;
-    let mut first = site.connect().await;
-    let head = site.head("GET", "/health/live", "");
-    first.write_all(head.as_bytes()).await.unwrap();
-    assert!(answer(&mut first).await.contains("live"));
-    let refused = rest(&mut site.connect().await).await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too-many-connections"));
-    first.write_all(head.as_bytes()).await.unwrap();
-    assert!(
-        answer(&mut first).await.contains("live"),
-        "the first one is served on"
-    );
-    drop(first);
-    loop {
-        if site
-            .ask("GET", "/health/live")
-            .await
-            .starts_with("HTTP/1.1 200")
-        {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test]
 async fn a_connection_that_makes_no_request_is_closed() {
     let mut config = config();
     config.connections.header_timeout_ms = 50;

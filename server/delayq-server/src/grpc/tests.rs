@@ -8,20 +8,20 @@ use axum::http;
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{Namespace, Store};
 use delayq_proto::pb;
-use delayq_service::access::{NewToken, Scope};
+use delayq_service::access::Scope;
 use delayq_service::app::App;
 use delayq_service::config::{Config, NamespaceConfig};
 use delayq_service::space::Space;
+use delayq_service::testing::new_token;
 use pb::attempt_end::End;
 use pb::delayq_client::DelayqClient;
 use pb::submit_result::Outcome;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::Request;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
-use tower::ServiceExt;
 
 use crate::grpc::router;
 use crate::server::Server;
@@ -29,12 +29,10 @@ use crate::server::Server;
 mod contract;
 mod dead;
 mod insight;
-mod limits;
 mod moves;
 mod pull;
 mod reply;
 mod rights;
-mod targets;
 mod tls;
 mod worker;
 
@@ -89,17 +87,18 @@ impl Site {
 
     async fn of(server: Server) -> Self {
         let app = server.app.clone();
-        let token = token(&app, &[Scope::Admin], &[]).await;
+        let token = new_token(&app, "test", &[Scope::Admin], "*", &[]).await;
         let listener: TcpListener = server.listener().await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (end, ended) = oneshot::channel::<()>();
-        let listeners = crate::server::Listeners {
-            http: Some(listener),
-            ..Default::default()
-        };
-        tokio::spawn(server.run(listeners, async {
-            ended.await.ok();
-        }));
+        let door = server.door("grpc", router(app.clone()));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = door.serve(listener) => {}
+                _ = ended => {}
+            }
+            server.close().await;
+        });
         Self {
             address,
             token,
@@ -116,25 +115,7 @@ impl Site {
 
     /// A token for types of every namespace.
     pub(super) async fn token_for(&self, scopes: &[Scope], types: &[&str]) -> String {
-        token(&self.app, scopes, types).await
-    }
-
-    /// Ends a token.
-    pub(super) async fn revoke(&self, token: &str) {
-        let id = token.split('_').nth(1).unwrap();
-        assert!(self.app.tokens.revoke(id).await.unwrap());
-    }
-
-    /// Why a call is refused that is made without a network: it has begun once this was polled.
-    pub(super) async fn refusal(
-        &self,
-        token: &str,
-        method: &str,
-        request: &impl Message,
-    ) -> Status {
-        let answer = router(self.app.clone()).oneshot(call(token, method, request));
-        let answer = answer.await.unwrap();
-        Status::from_header_map(answer.headers()).unwrap()
+        new_token(&self.app, "test", scopes, "*", types).await
     }
 
     /// The default namespace.
@@ -206,20 +187,6 @@ pub(super) fn asking<T>(token: &str, message: T) -> Request<T> {
     let bearer: MetadataValue<_> = format!("Bearer {token}").parse().unwrap();
     request.metadata_mut().insert("authorization", bearer);
     request
-}
-
-async fn token(app: &App, scopes: &[Scope], types: &[&str]) -> String {
-    let new = NewToken {
-        name: "test".to_owned(),
-        scopes: scopes.iter().copied().collect(),
-        namespace: "*".to_owned(),
-        types: types.iter().map(ToString::to_string).collect(),
-        expires_at: None,
-        rate: None,
-        max_message_bytes: None,
-        max_pending: None,
-    };
-    app.tokens.create(new).await.unwrap().1
 }
 
 /// The options of a remote store.

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use delayq_service::access::Scope;
 use delayq_service::config::Config;
+use delayq_tests::rig::until;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -23,7 +24,6 @@ mod many;
 mod moves;
 mod pull;
 mod reply;
-mod target;
 
 struct Site {
     server: Server,
@@ -38,7 +38,11 @@ struct Answer {
 
 impl Site {
     async fn open() -> Self {
-        let server = Server::in_memory().await;
+        Self::of(delayq_service::testing::in_memory()).await
+    }
+
+    async fn of(config: Config) -> Self {
+        let server = Server::open(config).await.unwrap();
         let app = router(server.app.clone());
         Self { server, app }
     }
@@ -155,22 +159,6 @@ async fn what_is_not_understood_is_refused_with_what_to_write() {
     assert_eq!(lost.body["type"], "urn:delayq:problem:not-found");
 }
 
-#[tokio::test]
-async fn a_pause_until_a_time_that_is_past_ends_no_pause() {
-    let site = Site::open().await;
-    let token = site.token(&[Scope::Operate], "default", &[]).await;
-    let pause = "/v1/default/types/mail.send/pause";
-    let paused = site.ask(&token, "POST", pause, "").await;
-    assert_eq!(paused.status, StatusCode::OK);
-    let past = format!("{pause}?until=2020-01-01T00:00:00Z");
-    let refused = site.ask(&token, "POST", &past, "").await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
-    let default = delayq_plugin::Namespace::default();
-    let space = site.server.app.spaces.of(&default).await.unwrap();
-    let stats = space.tasks.stats("mail.send").await.unwrap();
-    assert!(stats.paused_until.is_some(), "{stats:?}");
-}
-
 /// What everybody may ask.
 const OPEN: [&str; 2] = ["/health/live", "/health/ready"];
 
@@ -234,14 +222,8 @@ async fn no_route_is_reached_without_its_own_right() {
         let own = site.token(&[own], namespace, types).await;
         assert!(![401, 403].contains(&status(&own).await), "{place}");
     }
-    let tasks = site
-        .server
-        .app
-        .spaces
-        .of(&delayq_plugin::Namespace::default())
-        .await
-        .unwrap();
-    assert_eq!(tasks.tasks.types().await.unwrap().len(), 1);
+    let space = site.server.app.spaces.of(&"default".parse().unwrap()).await;
+    assert_eq!(space.unwrap().tasks.types().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -258,7 +240,13 @@ async fn a_rotated_secret_overlaps_and_another_server_hears_of_a_change() {
     let first = one.first_token().await.unwrap().unwrap();
     assert_eq!(one.first_token().await.unwrap(), None);
     let follow = tokio::spawn(Arc::clone(&other.app.tokens).follow());
-    until(|| other.app.tokens.admit(&first).is_some()).await;
+    let is_known = async |token: &str, is_known| {
+        until("the other hears of it", async || {
+            (other.app.tokens.admit(token).is_some() == is_known).then_some(())
+        })
+        .await;
+    };
+    is_known(&first, true).await;
     let id = first.split('_').nth(1).unwrap();
     let (_, second) = one
         .app
@@ -267,24 +255,13 @@ async fn a_rotated_secret_overlaps_and_another_server_hears_of_a_change() {
         .await
         .unwrap()
         .unwrap();
-    until(|| other.app.tokens.admit(&second).is_some()).await;
+    is_known(&second, true).await;
     assert!(other.app.tokens.admit(&first).is_some());
     assert!(one.app.tokens.revoke(id).await.unwrap());
-    until(|| other.app.tokens.admit(&second).is_none()).await;
+    is_known(&second, false).await;
     follow.abort();
     one.close().await;
     other.close().await;
-}
-
-async fn until(is_so: impl Fn() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), wait)
-        .await
-        .expect("it does not come");
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ use delayq_fronts::lmstfy::Lmstfy;
 use delayq_fronts::{beanstalk, grape, lmstfy, spring, task_service};
 use delayq_service::access::Scope;
 use delayq_service::config::{Config, NamespaceConfig, NamespaceLimits};
+use delayq_service::pull::{Demand, Pulled};
 use delayq_service::space::Space;
 
 pub(super) const HOUR: Duration = Duration::from_hours(1);
@@ -74,6 +75,11 @@ impl Answer {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
+
+    /// The message of gRPC, behind its head.
+    pub(super) fn message<T: Message + Default>(&self) -> T {
+        T::decode(self.body.slice(5..)).unwrap()
+    }
 }
 
 pub(super) async fn ask(router: &Router, request: Request<Body>) -> Answer {
@@ -84,13 +90,23 @@ pub(super) async fn ask(router: &Router, request: Request<Body>) -> Answer {
     let code = |headers: &HeaderMap| headers.get("grpc-status").cloned();
     let status = match code(&head.headers).or(code(&trailers)) {
         Some(code) if code == "3" => 400,
+        Some(code) if code == "5" => 404,
         Some(code) if code == "7" => 403,
         Some(code) if code == "8" => 429,
+        Some(code) if code == "16" => 401,
         _ => head.status.as_u16(),
     };
     let body = body.to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();
     Answer { status, text, body }
+}
+
+/// A task as gRPC sends it, due in an hour.
+pub(super) fn task_of_grpc(id: &str) -> pb::NewTask {
+    let job = DelayQueueJob::raw("grpc", "x").id(id).after(HOUR);
+    let limits = delayq_core::Limits::default();
+    let task = job.into_task(&limits, Timestamp::from_millis(0)).unwrap();
+    task.into()
 }
 
 /// A server with every door, on a namespace of its own: metrics are those of the process.
@@ -151,21 +167,29 @@ impl House {
 
     /// A door over HTTP.
     pub(super) async fn http(&self, door: Door, line: (&str, &str), message: &str) -> Answer {
+        let request = self.request(door, line, message);
+        ask(&self.router(door), request).await
+    }
+
+    pub(super) fn router(&self, door: Door) -> Router {
         let app = self.server.app.clone();
-        let router = match door {
+        match door {
             Door::Lmstfy => self.lmstfy.clone(),
             Door::Grape => grape::router(app),
             Door::Spring => spring::router(app),
             Door::TaskService => task_service::router(app),
+            Door::Grpc => grpc::router(app),
             _ => http::router(app),
-        };
+        }
+    }
+
+    pub(super) fn request(&self, door: Door, line: (&str, &str), message: &str) -> Request<Body> {
         let request = Request::builder().method(line.0).uri(line.1);
         let request = match door {
             Door::Lmstfy => request.header("x-token", &self.lmstfy_token),
             _ => request.header("authorization", format!("Bearer {}", self.token)),
         };
-        let body = Body::from(message.to_owned());
-        ask(&router, request.body(body).unwrap()).await
+        request.body(Body::from(message.to_owned())).unwrap()
     }
 
     /// A request to the HTTP door, behind `/v1/NAMESPACE`.
@@ -176,15 +200,14 @@ impl House {
 
     pub(super) async fn grpc(&self, method: &str, request: &impl Message) -> Answer {
         let request = grpc::tests::call(&self.token, method, request);
-        ask(&grpc::router(self.server.app.clone()), request).await
+        ask(&self.router(Door::Grpc), request).await
     }
 
     /// Submits one task over gRPC. Its own result is the answer.
     pub(super) async fn submit(&self, request: &pb::SubmitRequest) -> Answer {
         let mut answer = self.grpc("Submit", request).await;
         if answer.status == 200 {
-            // Behind the head of the message.
-            let response = pb::SubmitResponse::decode(answer.body.slice(5..)).unwrap();
+            let response: pb::SubmitResponse = answer.message();
             let result = response.results.into_iter().next().unwrap();
             answer.status = match delayq_plugin::SubmitOutcome::try_from(result) {
                 Ok(_) => 200,
@@ -216,12 +239,9 @@ impl House {
                 self.v1("PUT", &path, "x").await
             }
             Door::Grpc => {
-                let job = DelayQueueJob::raw("grpc", "x").id(name).after(HOUR);
-                let limits = delayq_core::Limits::default();
-                let task = job.into_task(&limits, Timestamp::from_millis(0)).unwrap();
                 let request = pb::SubmitRequest {
                     namespace: self.namespace.to_owned(),
-                    tasks: vec![task.into()],
+                    tasks: vec![task_of_grpc(name)],
                 };
                 self.submit(&request).await
             }
@@ -323,8 +343,25 @@ impl House {
         let actions = store.actions(None, 100).await.unwrap();
         let actions = actions.into_iter().rev().map(|logged| logged.action);
         let ended = actions.filter(|action| action.end.as_str() != "begun");
+        let is_of_token = |name: &str| ["http", "grpc"].contains(&name);
+        let ended = ended.inspect(|action| {
+            let is_named = action.actor.starts_with("walker (");
+            assert!(is_named || !is_of_token(&action.task_type), "{action:?}");
+        });
         let seen = ended.map(|action| (action.verb, action.task_type, action.count));
         seen.collect()
+    }
+
+    /// Locks a task of a type, once there is one that is due.
+    pub(super) async fn claim_of(&self, task_type: &str) -> Vec<Pulled> {
+        let demand = Demand {
+            types: vec![TaskType::new(task_type).unwrap()],
+            limit: 1,
+            lock_for: HOUR,
+            max_lock_expiries: None,
+        };
+        let claimed = self.space().await.pull.claim(demand, HOUR).await;
+        claimed.unwrap().delivered()
     }
 
     /// Makes a task of the door dead.
@@ -337,14 +374,7 @@ impl House {
         let space = self.space().await;
         let job = DelayQueueJob::raw(door.task_type(), "x").id("9");
         space.tasks.send(job).await.unwrap();
-        let demand = delayq_service::pull::Demand {
-            types: vec![TaskType::new(door.task_type()).unwrap()],
-            limit: 1,
-            lock_for: HOUR,
-            max_lock_expiries: None,
-        };
-        let claimed = space.pull.claim(demand, HOUR).await.unwrap();
-        for one in claimed.delivered() {
+        for one in self.claim_of(door.task_type()).await {
             let end = delayq_plugin::store::AttemptEnd::Dead {
                 error: "x".to_owned(),
                 succeeded: Vec::new(),

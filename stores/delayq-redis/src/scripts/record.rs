@@ -354,8 +354,8 @@ pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock<'_>> {
     })
 }
 
-/// An error in the format of a remembered end: with a plus in front, so that it is never empty, then
-/// hex digits.
+/// An error in the format of a remembered end: with a plus in front, so that it is never empty,
+/// then hex digits.
 pub(crate) fn encode_failure(error: &str) -> Vec<u8> {
     let mut note = Vec::with_capacity(2 + 2 * error.len());
     for byte in [b"+", error.as_bytes()].concat() {

@@ -70,21 +70,6 @@ async fn a_job_that_is_released_with_another_priority_is_reserved_by_it() {
         let answer = format!("RESERVED {number} 1\r\nx");
         client.expect("reserve", &answer).await;
     }
-    let stats = client.body("stats-job 1").await;
-    for line in [
-        "pri: 25\n",
-        "reserves: 2\n",
-        "releases: 1\n",
-        "state: reserved\n",
-    ] {
-        assert!(stats.contains(line), "{stats}");
-    }
-    // Back to where it came from, and away for good.
-    client.expect("release 1 10 0", "RELEASED").await;
-    client.expect("reserve", "RESERVED 1 1\r\nx").await;
-    client.expect("delete 1", "DELETED").await;
-    client.expect("peek 1", "NOT_FOUND").await;
-    client.expect("reserve-with-timeout 0", "TIMED_OUT").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,14 +73,9 @@ async fn the_same_is_asked_over_grpc_and_a_grpc_task_calls_a_method() {
         ..tasks::CancelTaskRequest::default()
     };
     let cancelled = client
-        .cancel_task(with_token(cancel.clone(), &site.token))
+        .cancel_task(with_token(cancel, &site.token))
         .await
         .unwrap();
     assert!(!cancelled.into_inner().cancelled);
-    let refused = client
-        .cancel_task(with_token(cancel, "none"))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
     site.close().await;
 }

@@ -50,16 +50,23 @@ impl<S: SettableClock> SettableClock for Remote<S> {
     }
 }
 
-/// On a file that is not synced for each answer: what outlasts a power loss is the store's affair.
+/// On a clock of its own: no time passes but what a test lets pass.
+mod over_memory {
+    use super::Remote;
+    use delayq_tests::stores::Memory;
+
+    delayq_testing::contract_suite!(Remote::to(Memory::default()));
+    delayq_testing::id_suite!(Remote::to(Memory::default()));
+    delayq_testing::limit_suite!(Remote::to(Memory::default()));
+    delayq_testing::clock_suite!(Remote::to(Memory::default()));
+}
+
+/// What several programs on one file do to each other.
 mod over_sqlite {
     use super::Remote;
     use delayq_tests::stores::Sqlite;
 
-    delayq_testing::contract_suite!(Remote::to(Sqlite::unsynced()));
-    delayq_testing::id_suite!(Remote::to(Sqlite::unsynced()));
-    delayq_testing::limit_suite!(Remote::to(Sqlite::unsynced()));
     delayq_testing::shared_suite!(Remote::to(Sqlite::unsynced()));
-    delayq_testing::clock_suite!(Remote::to(Sqlite::unsynced()));
 }
 
 /// What depends on the store behind the server: shards, limits and several instances. The rest is

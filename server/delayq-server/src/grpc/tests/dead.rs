@@ -32,20 +32,6 @@ impl Site {
         let stats = self.space().await.tasks.stats("mail").await;
         stats.unwrap().dead
     }
-
-    /// What was done by hand, the first first: verb, target, end, count.
-    async fn log(&self) -> Vec<String> {
-        let space = self.space().await;
-        let mut log = space.tasks.store().actions(None, 50).await.unwrap();
-        log.reverse();
-        assert!(log.iter().all(|one| one.action.actor.starts_with("test (")));
-        let words = log.into_iter().map(|one| {
-            let (action, count) = (&one.action, one.action.count.unwrap_or_default());
-            let end = action.end.as_str();
-            format!("{} {}: {end} {count}", action.verb, action.target)
-        });
-        words.collect()
-    }
 }
 
 async fn all(mut stream: tonic::Streaming<pb::DeadProgress>) -> Result<Vec<Progress>, Status> {
@@ -74,7 +60,7 @@ fn every() -> pb::DeadSelection {
 const THREE: [(&str, &str); 3] = [("a-1", "no van 7"), ("a-2", "no van 8"), ("b-1", "no road")];
 
 #[tokio::test]
-async fn dead_tasks_are_grouped_and_those_of_a_group_requeued() {
+async fn dead_tasks_are_grouped_and_those_of_a_selection_requeued_or_discarded() {
     let site = Site::open().await;
     let mut client = site.client();
     site.die(&THREE).await;
@@ -114,160 +100,35 @@ async fn dead_tasks_are_grouped_and_those_of_a_group_requeued() {
     let is_going = |one: &Progress| matches!(one, Progress::Going(going) if going.of == 2);
     assert!(going.iter().all(is_going), "{going:?}");
     assert_eq!(site.dead().await, 1);
-}
-
-#[tokio::test]
-async fn dead_tasks_are_discarded_by_conditions_and_none_by_mistake() {
-    let site = Site::open().await;
-    let mut client = site.client();
-    site.die(&THREE).await;
-    let discard = |selection, dry_run| pb::DiscardSelectedRequest {
+    let discard = |selection| pb::DiscardSelectedRequest {
         task_type: "mail".to_owned(),
         selection,
-        dry_run,
         ..pb::DiscardSelectedRequest::default()
     };
     for none in [None, Some(pb::DeadSelection::default())] {
-        let refused = client.discard_selected(asking(&site.token, discard(none, false)));
+        let refused = client.discard_selected(asking(&site.token, discard(none)));
         assert_eq!(refused.await.unwrap_err().code(), Code::InvalidArgument);
     }
-    let prefix = pb::DeadSelection {
-        id_prefix: Some("a-".to_owned()),
-        limit: Some(1),
-        ..pb::DeadSelection::default()
-    };
     let roads = pb::DeadSelection {
         ids: vec!["b-1".to_owned()],
         ..pb::DeadSelection::default()
     };
-    for (selection, left) in [(prefix, 2), (roads, 1)] {
-        let dry =
-            client.discard_selected(asking(&site.token, discard(Some(selection.clone()), true)));
-        let dry = all(dry.await.unwrap().into_inner()).await.unwrap();
-        assert_eq!(dry, [Progress::WouldChange(1)]);
-        let done = client.discard_selected(asking(&site.token, discard(Some(selection), false)));
-        let done = all(done.await.unwrap().into_inner()).await.unwrap();
-        assert_eq!(done.last(), Some(&Progress::Changed(1)));
-        assert_eq!(site.dead().await, left);
-    }
-    let log = site.log().await;
-    let ended = log.iter().filter(|line| line.contains("done"));
-    assert_eq!(ended.count(), 2, "{log:?}");
-    assert!(
-        log.iter().all(|line| line.starts_with("discard ")),
-        "{log:?}"
-    );
-}
-
-/// Selections of an empty text.
-fn empty() -> Vec<pb::DeadSelection> {
-    let empty = || Some(String::new());
-    let none = pb::DeadSelection::default;
-    vec![
-        pb::DeadSelection {
-            id_prefix: empty(),
-            ..none()
-        },
-        pb::DeadSelection {
-            group: empty(),
-            ..none()
-        },
-        pb::DeadSelection {
-            error_contains: empty(),
-            ..none()
-        },
-        pb::DeadSelection {
-            error_like: empty(),
-            ..none()
-        },
-        pb::DeadSelection {
-            error_contains: empty(),
-            ..every()
-        },
-    ]
+    let done = client.discard_selected(asking(&site.token, discard(Some(roads))));
+    let done = all(done.await.unwrap().into_inner()).await.unwrap();
+    assert_eq!(done.last(), Some(&Progress::Changed(1)));
+    assert_eq!(site.dead().await, 0);
 }
 
 #[tokio::test]
-async fn an_empty_text_is_no_condition_of_any_change_of_many() {
+async fn a_slow_requeue_ends_when_its_client_goes() {
     let site = Site::open().await;
     let mut client = site.client();
     site.die(&THREE).await;
-    scheduled(&site, &[("a", "x")]).await;
-    let (mut refused, mail) = (Vec::new(), || "mail".to_owned());
-    for selection in empty() {
-        let discard = pb::DiscardSelectedRequest {
-            task_type: mail(),
-            selection: Some(selection.clone()),
-            ..pb::DiscardSelectedRequest::default()
-        };
-        let discarded = client.discard_selected(asking(&site.token, discard));
-        refused.push(discarded.await.unwrap_err());
-        let requeued = client.requeue_selected(asking(&site.token, requeue(selection)));
-        refused.push(requeued.await.unwrap_err());
-    }
-    let matching = pb::dead_filter::Matching {
-        error_contains: Some(String::new()),
-        limit: Some(100),
-        ..pb::dead_filter::Matching::default()
-    };
-    let filter = Some(pb::DeadFilter {
-        filter: Some(pb::dead_filter::Filter::Matching(matching)),
-    });
-    let discard = pb::DiscardDeadRequest {
-        task_type: mail(),
-        filter: filter.clone(),
-        ..pb::DiscardDeadRequest::default()
-    };
-    let discarded = client.discard_dead(asking(&site.token, discard)).await;
-    refused.push(discarded.unwrap_err());
-    let again = pb::RequeueDeadRequest {
-        task_type: mail(),
-        filter,
-        ..pb::RequeueDeadRequest::default()
-    };
-    let requeued = client.requeue_dead(asking(&site.token, again)).await;
-    refused.push(requeued.unwrap_err());
-    let prefix = pb::TaskSelection {
-        id_prefix: Some(String::new()),
-        ..pb::TaskSelection::default()
-    };
-    let cancel = pb::CancelAllRequest {
-        task_type: mail(),
-        selection: Some(prefix),
-        ..pb::CancelAllRequest::default()
-    };
-    let cancelled = client.cancel_all(asking(&site.token, cancel)).await;
-    refused.push(cancelled.unwrap_err());
-    for status in refused {
-        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-        assert!(status.message().contains("is no condition"), "{status}");
-    }
-    let stats = site.space().await.tasks.stats("mail").await.unwrap();
-    assert_eq!((stats.dead, stats.scheduled), (3, 1));
-}
-
-#[tokio::test]
-async fn a_slow_requeue_ends_with_its_token_and_when_its_client_goes() {
-    let site = Site::open().await;
-    let mut client = site.client();
-    site.die(&[("a", "x"), ("b", "x"), ("c", "x"), ("d", "x")])
-        .await;
-    let slow = || pb::RequeueSelectedRequest {
+    let slow = pb::RequeueSelectedRequest {
         interval: Some(span(Duration::from_hours(1))),
         ..requeue(every())
     };
-    let token = site.token_for(&[Scope::Operate], &[]).await;
-    let going = client.requeue_selected(asking(&token, slow())).await;
-    let going = going.unwrap().into_inner();
-    until("it has begun", async || {
-        (site.dead().await == 3).then_some(())
-    })
-    .await;
-    site.revoke(&token).await;
-    let ended = all(going).await.unwrap_err();
-    assert_eq!(ended.code(), Code::Unauthenticated, "{ended}");
-    assert_eq!(site.dead().await, 3);
-    let going = client.requeue_selected(asking(&site.token, slow())).await;
+    let going = client.requeue_selected(asking(&site.token, slow)).await;
     until("it goes on", async || {
         (site.dead().await == 2).then_some(())
     })
@@ -319,10 +180,6 @@ async fn tasks_that_match_are_cancelled_and_moved_and_a_dry_run_changes_nothing(
         dry_run,
         ..pb::CancelAllRequest::default()
     };
-    for none in [None, Some(pb::TaskSelection::default())] {
-        let refused = client.cancel_all(asking(&site.token, cancel(none, true)));
-        assert_eq!(refused.await.unwrap_err().code(), Code::InvalidArgument);
-    }
     for dry_run in [true, false] {
         let done = client.cancel_all(asking(&site.token, cancel(group("x"), dry_run)));
         let done = done.await.unwrap().into_inner();
@@ -352,20 +209,6 @@ async fn tasks_that_match_are_cancelled_and_moved_and_a_dry_run_changes_nothing(
     assert_eq!(
         (moved.changed, moved.task_types),
         (1, vec!["mail".to_owned()])
-    );
-    let log = site.log().await;
-    let verbs: Vec<_> = log
-        .iter()
-        .filter_map(|line| line.split(' ').next())
-        .collect();
-    assert_eq!(
-        verbs,
-        [
-            "cancel-all",
-            "cancel-all",
-            "reschedule-all",
-            "reschedule-all"
-        ]
     );
 }
 
@@ -410,9 +253,6 @@ async fn the_types_of_a_pattern_are_paused_and_resumed_together() {
         let paused = client.pause(asking(&site.token, pause(types))).await;
         assert_eq!(paused.unwrap().into_inner().task_types, ["mail"], "{types}");
     }
-    let narrow = site.token_for(&[Scope::Operate], &["mail"]).await;
-    let refused = client.pause(asking(&narrow, pause("*"))).await;
-    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
     let resume = pb::ResumeRequest {
         task_type: "*".to_owned(),
         ..pb::ResumeRequest::default()

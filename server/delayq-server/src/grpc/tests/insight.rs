@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use delayq_proto::{pb, span};
-use delayq_service::access::Scope;
 use pb::MomentKind as Kind;
 use pb::attempt_end::{End, Retry};
 use serde_json::Value;
@@ -41,18 +40,6 @@ async fn the_life_of_a_task_is_told_and_why_it_waits() {
     let site = Site::open().await;
     site.send(&["a"]).await;
     let task = site.pulled(1).await.remove(0);
-    let running = timeline(&site, "a").await;
-    let kinds = running.iter().map(pb::Moment::what);
-    assert_eq!(
-        kinds.collect::<Vec<_>>(),
-        [
-            Kind::Submitted,
-            Kind::Due,
-            Kind::Started,
-            Kind::Now,
-            Kind::LockExpires
-        ]
-    );
     let retry = Retry {
         after: Some(span(Duration::from_hours(1))),
         error: "no van".to_owned(),
@@ -106,7 +93,7 @@ async fn a_task_that_nobody_knows_has_no_life_and_is_explained_as_such() {
 }
 
 #[tokio::test]
-async fn all_types_are_told_of_at_a_glance_to_a_token_for_all() {
+async fn all_types_are_told_of_at_a_glance() {
     let site = Site::open().await;
     site.send(&["a", "b"]).await;
     let request = pb::OverviewRequest::default();
@@ -118,8 +105,4 @@ async fn all_types_are_told_of_at_a_glance_to_a_token_for_all() {
         (&of_type["task_type"], &of_type["stats"]["scheduled"]),
         (&"mail".into(), &2.into())
     );
-    let narrow = site.token_for(&[Scope::Read], &["mail"]).await;
-    let request = pb::OverviewRequest::default();
-    let refused = site.client().overview(asking(&narrow, request)).await;
-    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
 }

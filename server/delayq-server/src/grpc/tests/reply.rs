@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use delayq_proto::{pb, span};
-use delayq_service::access::Scope;
 use pb::attempt_end::{Dead, Done, End, Release};
 use pb::wait_for_reply_response::Outcome;
 use tonic::Code;
@@ -40,16 +39,30 @@ async fn keep(site: &Site, lock: Option<pb::Lock>, body: &str) -> bool {
 }
 
 #[tokio::test]
-async fn whoever_waits_gets_the_reply_as_soon_as_the_task_is_done() {
+async fn whoever_waits_gets_the_reply_or_is_told_how_it_ended() {
     let site = Site::open().await;
-    site.send(&["a"]).await;
+    site.send(&["a", "b", "c", "d"]).await;
     let pending = end_of(&site, "a", Duration::ZERO).await;
     assert_eq!(pending, Outcome::Pending(true));
+    let cancel = pb::CancelRequest {
+        task_type: "mail".to_owned(),
+        id: "d".to_owned(),
+        ..pb::CancelRequest::default()
+    };
+    let cancelled = site.client().cancel(asking(&site.token, cancel)).await;
+    cancelled.unwrap();
     let waiting = end_of(&site, "a", Duration::from_mins(1));
     let working = async {
-        let task = site.pulled(1).await.remove(0);
-        assert!(keep(&site, task.lock.clone(), "sent").await);
-        assert!(site.settle(&task, End::Done(Done {})).await);
+        let tasks = site.pulled(3).await;
+        let dead = Dead {
+            error: "no van".to_owned(),
+            succeeded: Vec::new(),
+        };
+        assert!(keep(&site, tasks[0].lock.clone(), "sent").await);
+        let ends = [End::Done(Done {}), End::Done(Done {}), End::Dead(dead)];
+        for (task, end) in tasks.iter().zip(ends) {
+            assert!(site.settle(task, end).await);
+        }
     };
     let (ended, ()) = tokio::join!(waiting, working);
     let Outcome::Replied(reply) = ended else {
@@ -59,59 +72,17 @@ async fn whoever_waits_gets_the_reply_as_soon_as_the_task_is_done() {
         (reply.body.as_slice(), reply.content_type.as_str()),
         (&b"sent"[..], "text/plain")
     );
-}
-
-#[tokio::test]
-async fn whoever_waits_in_vain_is_told_how_it_ended() {
-    let site = Site::open().await;
-    let nobody = end_of(&site, "nobody", Duration::ZERO).await;
-    assert_eq!(nobody, Outcome::NotFound(true));
-    site.send(&["a", "b", "c"]).await;
-    let cancel = pb::CancelRequest {
-        task_type: "mail".to_owned(),
-        id: "c".to_owned(),
-        ..pb::CancelRequest::default()
-    };
-    let cancelled = site.client().cancel(asking(&site.token, cancel)).await;
-    cancelled.unwrap();
-    let tasks = site.pulled(2).await;
-    let dead = Dead {
-        error: "no van".to_owned(),
-        succeeded: Vec::new(),
-    };
-    assert!(site.settle(&tasks[0], End::Done(Done {})).await);
-    assert!(site.settle(&tasks[1], End::Dead(dead)).await);
     for (id, outcome) in [
-        ("a", Outcome::Done(true)),
-        ("b", Outcome::Dead("no van".to_owned())),
-        ("c", Outcome::Cancelled(true)),
+        ("b", Outcome::Done(true)),
+        ("c", Outcome::Dead("no van".to_owned())),
+        ("d", Outcome::Cancelled(true)),
+        ("nobody", Outcome::NotFound(true)),
     ] {
         assert_eq!(end_of(&site, id, Duration::from_secs(5)).await, outcome);
     }
-    let long = wait("a", Duration::from_secs(61));
-    let refused = site
-        .client()
-        .wait_for_reply(asking(&site.token, long))
-        .await;
+    let long = asking(&site.token, wait("a", Duration::from_secs(61)));
+    let refused = site.client().wait_for_reply(long).await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
-}
-
-#[tokio::test]
-async fn a_token_that_ends_while_it_waits_gets_no_reply() {
-    let site = Site::open().await;
-    site.send(&["a"]).await;
-    let token = site.token_for(&[Scope::Submit], &[]).await;
-    let task = site.pulled(1).await.remove(0);
-    assert!(keep(&site, task.lock.clone(), "sent").await);
-    let request = wait("a", Duration::from_mins(1));
-    let waiting = site.refusal(&token, "WaitForReply", &request);
-    let meanwhile = async {
-        site.revoke(&token).await;
-        assert!(site.settle(&task, End::Done(Done {})).await);
-    };
-    let (refused, ()) = tokio::join!(waiting, meanwhile);
-    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
-    assert!(refused.message().contains("while the request waited"));
 }
 
 #[tokio::test]

@@ -111,12 +111,6 @@ impl Door {
         Self { server, router }
     }
 
-    async fn token(&self, scopes: &[Scope], namespace: &str, types: &[&str]) -> String {
-        self.server
-            .new_token("test", scopes, namespace, types)
-            .await
-    }
-
     /// The status of a call; `Ok` if the stream that it answers has begun.
     async fn call(&self, method: &str, token: Option<&str>, message: &[u8]) -> Code {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
@@ -149,7 +143,10 @@ fn is_refused(code: Code) -> bool {
 #[tokio::test]
 async fn every_method_needs_a_valid_token() {
     let door = Door::open().await;
-    let revoked = door.token(&[Scope::Admin], "*", &[]).await;
+    let revoked = door
+        .server
+        .new_token("test", &[Scope::Admin], "*", &[])
+        .await;
     let id = revoked.split('_').nth(1).unwrap();
     assert!(door.server.app.tokens.revoke(id).await.unwrap());
     let expired = door.server.expired_token().await;
@@ -165,10 +162,16 @@ async fn every_method_needs_a_valid_token() {
 #[tokio::test]
 async fn every_method_needs_the_scope_of_its_documentation_and_the_namespace() {
     let door = Door::open().await;
-    let elsewhere = door.token(&[Scope::Admin], "shop", &[]).await;
+    let elsewhere = door
+        .server
+        .new_token("test", &[Scope::Admin], "shop", &[])
+        .await;
     let mut seen = BTreeSet::new();
     for scope in Scope::ALL {
-        let token = door.token(&[scope], "default", &[]).await;
+        let token = door
+            .server
+            .new_token("test", &[scope], "default", &[])
+            .await;
         for method in methods() {
             let code = door.call(&method.name, Some(&token), &method.empty).await;
             let needed = method.scope.unwrap_or(scope);
@@ -187,8 +190,14 @@ async fn every_method_needs_the_scope_of_its_documentation_and_the_namespace() {
 #[tokio::test]
 async fn a_token_for_some_types_reaches_no_other() {
     let door = Door::open().await;
-    let token = door.token(&[Scope::Admin], "default", &["mail.*"]).await;
-    let all = door.token(&[Scope::Admin], "default", &[]).await;
+    let token = door
+        .server
+        .new_token("test", &[Scope::Admin], "default", &["mail.*"])
+        .await;
+    let all = door
+        .server
+        .new_token("test", &[Scope::Admin], "default", &[])
+        .await;
     let typed: Vec<_> = methods()
         .into_iter()
         .filter_map(|method| Some((method.name, method.typed?)))
@@ -220,8 +229,14 @@ async fn a_token_for_some_types_reaches_no_other() {
 #[tokio::test]
 async fn an_instance_is_announced_and_withdrawn_by_a_token_for_what_it_serves() {
     let door = Door::open().await;
-    let mail = door.token(&[Scope::Work], "default", &["mail.*"]).await;
-    let order = door.token(&[Scope::Work], "default", &["order.*"]).await;
+    let mail = door
+        .server
+        .new_token("test", &[Scope::Work], "default", &["mail.*"])
+        .await;
+    let order = door
+        .server
+        .new_token("test", &[Scope::Work], "default", &["order.*"])
+        .await;
     let types = [TaskType::new("mail.send").unwrap()];
     let id = InstanceId::generate();
     let started_at = Timestamp::from_millis(1_767_225_300_000);
@@ -246,59 +261,6 @@ async fn an_instance_is_announced_and_withdrawn_by_a_token_for_what_it_serves() 
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_token_is_revoked() {
-    let door = Door::open().await;
-    let token = door.token(&[Scope::Work], "default", &[]).await;
-    let request = Request::post("/delayq.v1.Delayq/Wakeups")
-        .header("content-type", "application/grpc")
-        .header("authorization", format!("Bearer {token}"))
-        .body(Body::from(Bytes::from_static(&[0; 5])))
-        .unwrap();
-    let response = door.router.clone().oneshot(request).await.unwrap();
-    let id = token.split('_').nth(1).unwrap();
-    assert!(door.server.app.tokens.revoke(id).await.unwrap());
-    let body = response.into_body().collect();
-    let body = tokio::time::timeout(Duration::from_mins(1), body).await;
-    let body = body.unwrap().unwrap();
-    let status = body.trailers().unwrap().get("grpc-status").unwrap();
-    assert_eq!(Code::from_bytes(status.as_bytes()), Code::Unauthenticated);
-}
-
-#[tokio::test]
-async fn what_an_operator_does_by_hand_is_logged_under_the_name_of_the_token() {
-    let door = Door::open().await;
-    let token = door.token(&[Scope::Operate], "default", &[]).await;
-    for method in ["Pause", "Resume"] {
-        let code = door.call(method, Some(&token), &field(2, b"mail")).await;
-        assert_eq!(code, Code::Ok);
-    }
-    // DeadFilter.matching without a condition.
-    let all = [field(2, b"mail"), field(3, &field(2, b""))].concat();
-    assert_eq!(door.call("DiscardDead", Some(&token), &all).await, Code::Ok);
-    let default = delayq_plugin::Namespace::default();
-    let space = door.server.app.spaces.of(&default).await.unwrap();
-    let actions = space.tasks.store().actions(None, 10).await.unwrap();
-    let told = actions.iter().map(|logged| {
-        let action = &logged.action;
-        (
-            action.verb.as_str(),
-            action.end.as_str(),
-            action.target.as_str(),
-        )
-    });
-    assert_eq!(
-        told.collect::<Vec<_>>(),
-        [
-            ("discard", "done", "all dead tasks"),
-            ("discard", "begun", "all dead tasks"),
-            ("resume", "done", ""),
-            ("pause", "done", ""),
-        ]
-    );
-    assert!(actions[0].action.actor.starts_with("test ("));
-}
-
-#[tokio::test]
 async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users() {
     let door = Door::open().await;
     let action = Action::new("ann", "10.0.0.7", "pause", "mail");
@@ -308,7 +270,10 @@ async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users
     };
     let message = request.encode_to_vec();
     for scope in [Scope::Operate, Scope::Admin] {
-        let token = door.token(&[scope], "default", &[]).await;
+        let token = door
+            .server
+            .new_token("test", &[scope], "default", &[])
+            .await;
         let code = door.call("LogAction", Some(&token), &message).await;
         assert_eq!(code, Code::Ok);
     }

@@ -1,12 +1,8 @@
 //! The stream of a worker, over a real connection.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::NewTask;
-use delayq_core::store::StoreOptions;
-use delayq_plugin::store::MemoryStore;
-use delayq_plugin::{Namespace, Store, SystemClock, TaskId, TaskState, TaskType};
+use delayq_plugin::{TaskInfo, TaskState, TaskType};
 use delayq_proto::pb;
 use pb::attempt_end::{Done, End};
 use pb::delayq_client::DelayqClient;
@@ -21,12 +17,6 @@ use super::{Site, asking};
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-struct Rig {
-    store: Arc<dyn Store>,
-    site: Site,
-    task_type: TaskType,
-}
-
 /// A worker with an open stream.
 struct Worker {
     requests: mpsc::UnboundedSender<pb::WorkRequest>,
@@ -34,45 +24,17 @@ struct Worker {
     _client: DelayqClient<Channel>,
 }
 
-impl Rig {
-    async fn new() -> Self {
-        let options = StoreOptions::default();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock), options));
-        let namespace = Namespace::default();
-        let site = Site::over(&namespace, Arc::clone(&store)).await;
-        let task_type = TaskType::new("mail").unwrap();
-        Self {
-            store,
-            site,
-            task_type,
-        }
-    }
-
-    async fn send(&self, ids: &[&str]) {
-        let task = |id: &&str| {
-            let id = TaskId::new(id).unwrap();
-            NewTask::new(self.task_type.clone(), id, b"hello".to_vec())
-        };
-        let tasks = ids.iter().map(task).collect();
-        for sent in self.store.submit(tasks).await {
-            sent.unwrap();
-        }
-    }
-
-    async fn info(&self, id: &str) -> delayq_plugin::TaskInfo {
-        let id = TaskId::new(id).unwrap();
-        self.store
-            .find(&self.task_type, &id)
-            .await
-            .unwrap()
-            .unwrap()
+impl Site {
+    async fn info(&self, id: &str) -> TaskInfo {
+        let found = self.space().await.tasks.find("mail", id).await;
+        found.unwrap().unwrap()
     }
 
     async fn worker(&self, credit: u32) -> Worker {
-        let mut client = self.site.client();
+        let mut client = self.client();
         let (requests, mut sent) = mpsc::unbounded_channel();
         let stream = futures_util::stream::poll_fn(move |context| sent.poll_recv(context));
-        let request = asking(&self.site.token, stream);
+        let request = asking(&self.token, stream);
         let worker = Worker {
             responses: {
                 let start = Sent::Start(pb::WorkStart::default());
@@ -151,12 +113,12 @@ fn id(task: &pb::WorkTask) -> String {
 
 #[tokio::test]
 async fn a_worker_gets_as_many_tasks_as_it_asked_for_and_settles_them() {
-    let rig = Rig::new().await;
-    rig.send(&["a", "b", "c"]).await;
-    let mut worker = rig.worker(2).await;
+    let site = Site::open().await;
+    site.send(&["a", "b", "c"]).await;
+    let mut worker = site.worker(2).await;
     let tasks = worker.tasks(2).await;
     assert_eq!(tasks.iter().map(id).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(rig.info("c").await.state, TaskState::Scheduled);
+    assert_eq!(site.info("c").await.state, TaskState::Scheduled);
     worker.settle(&tasks[0], End::Done(Done {}));
     let Received::Settled(settled) = worker.next().await.unwrap().unwrap() else {
         panic!("no answer to a settlement");
@@ -164,9 +126,10 @@ async fn a_worker_gets_as_many_tasks_as_it_asked_for_and_settles_them() {
     let outcome = i32::from(pb::SettleOutcome::Settled);
     let result = pb::work_settled_one::Result::Outcome(outcome);
     assert_eq!(settled.results[0].result, Some(result));
-    let done = rig.info("a").await;
+    let done = site.info("a").await;
     assert_eq!(done.state, TaskState::Done);
-    let reply = rig.store.reply(&rig.task_type, &done.id).await.unwrap();
+    let (space, mail) = (site.space().await, TaskType::new("mail").unwrap());
+    let reply = space.tasks.store().reply(&mail, &done.id).await.unwrap();
     let reply = reply.unwrap();
     assert_eq!(
         (reply.body.as_slice(), reply.content_type.as_str()),
@@ -179,11 +142,11 @@ async fn a_worker_gets_as_many_tasks_as_it_asked_for_and_settles_them() {
 
 #[tokio::test]
 async fn locks_last_longer_when_the_worker_says_so() {
-    let rig = Rig::new().await;
-    rig.send(&["a"]).await;
-    let mut worker = rig.worker(1).await;
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let mut worker = site.worker(1).await;
     let task = worker.tasks(1).await.remove(0);
-    let before = rig.info("a").await.at;
+    let before = site.info("a").await.at;
     worker.send(Sent::Extend(pb::WorkExtend {
         locks: vec![pb::WorkLock {
             task_type: task.task_type.clone(),
@@ -196,16 +159,16 @@ async fn locks_last_longer_when_the_worker_says_so() {
         panic!("no answer to an extension");
     };
     assert_eq!(extended.results.len(), 1);
-    assert!(rig.info("a").await.at > before.plus(Duration::from_mins(50)));
+    assert!(site.info("a").await.at > before.plus(Duration::from_mins(50)));
 }
 
 #[tokio::test]
 async fn what_a_lost_worker_held_is_given_back_at_once_without_costing_an_attempt() {
-    let rig = Rig::new().await;
-    rig.send(&["a", "b"]).await;
-    let mut lost = rig.worker(10).await;
+    let site = Site::open().await;
+    site.send(&["a", "b"]).await;
+    let mut lost = site.worker(10).await;
     assert_eq!(lost.tasks(2).await.len(), 2);
-    let mut other = rig.worker(10).await;
+    let mut other = site.worker(10).await;
     // The connection goes, not the stream alone.
     drop(lost);
     for task in other.tasks(2).await {
@@ -220,9 +183,9 @@ async fn what_a_lost_worker_held_is_given_back_at_once_without_costing_an_attemp
 
 #[tokio::test]
 async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back() {
-    let rig = Rig::new().await;
-    rig.send(&["a", "b"]).await;
-    let mut worker = rig.worker(2).await;
+    let site = Site::open().await;
+    site.send(&["a", "b"]).await;
+    let mut worker = site.worker(2).await;
     let tasks = worker.tasks(2).await;
     worker.settle(&tasks[0], End::Done(Done {}));
     let (closed, _) = mpsc::unbounded_channel();
@@ -230,49 +193,41 @@ async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back(
     let answer = worker.next().await.unwrap();
     assert!(matches!(answer, Some(Received::Settled(_))), "{answer:?}");
     assert_eq!(worker.next().await.unwrap(), None);
-    assert_eq!(rig.info("a").await.state, TaskState::Done);
-    let given_back = rig.info("b").await;
+    assert_eq!(site.info("a").await.state, TaskState::Done);
+    let given_back = site.info("b").await;
     assert_eq!(given_back.state, TaskState::Scheduled);
     assert_eq!((given_back.attempt, given_back.history.releases), (0, 1));
     // The worker ends what it no longer holds.
-    let mut second = rig.worker(0).await;
+    let mut second = site.worker(0).await;
     second.settle(&tasks[1], End::Done(Done {}));
     let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
         panic!("no answer to a settlement");
     };
     let lost = pb::work_settled_one::Result::Outcome(pb::SettleOutcome::LockLost.into());
     assert_eq!(settled.results[0].result, Some(lost));
-    assert_eq!(rig.info("b").await.state, TaskState::Scheduled);
+    assert_eq!(site.info("b").await.state, TaskState::Scheduled);
 }
 
 #[tokio::test]
-async fn a_settlement_of_another_stream_counts_and_a_stale_one_does_not() {
-    let rig = Rig::new().await;
-    rig.send(&["a"]).await;
-    let mut first = rig.worker(1).await;
+async fn a_settlement_of_another_stream_counts() {
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let mut first = site.worker(1).await;
     let task = first.tasks(1).await.remove(0);
-    let mut second = rig.worker(0).await;
-    let mut stale = task.clone();
-    let lock = stale.task.as_mut().unwrap().lock.as_mut().unwrap();
-    lock.fence -= 1;
-    for (task, outcome) in [
-        (&stale, pb::SettleOutcome::LockLost),
-        (&task, pb::SettleOutcome::Settled),
-    ] {
-        second.settle(task, End::Done(Done {}));
-        let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
-            panic!("no answer to a settlement");
-        };
-        let result = pb::work_settled_one::Result::Outcome(outcome.into());
-        assert_eq!(settled.results[0].result, Some(result));
-    }
-    assert_eq!(rig.info("a").await.state, TaskState::Done);
+    let mut second = site.worker(0).await;
+    second.settle(&task, End::Done(Done {}));
+    let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
+        panic!("no answer to a settlement");
+    };
+    let settled_by = pb::work_settled_one::Result::Outcome(pb::SettleOutcome::Settled.into());
+    assert_eq!(settled.results[0].result, Some(settled_by));
+    assert_eq!(site.info("a").await.state, TaskState::Done);
 }
 
 #[tokio::test]
 async fn a_second_start_ends_the_stream_with_what_is_wrong() {
-    let rig = Rig::new().await;
-    let mut worker = rig.worker(0).await;
+    let site = Site::open().await;
+    let mut worker = site.worker(0).await;
     worker.send(Sent::Start(pb::WorkStart::default()));
     let refused = worker.next().await.unwrap_err();
     assert!(refused.message().contains("start"), "{refused}");

@@ -23,62 +23,6 @@ async fn listed(site: &Site, token: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_application_announces_what_its_token_is_for_and_withdraws_it() {
-    let site = Site::open().await;
-    let shop = site.token(&[Scope::Work], "default", &["order.*"]).await;
-    let all = site.token(&[Scope::Read], "default", &[]).await;
-    let body = |types: &[&str], url: &str, lease: &str| {
-        json!({"url": url, "types": types, "lease": lease}).to_string()
-    };
-    let url = "https://shop.example.org/delayq/work";
-    let one = format!("{CALLEES}/shop-1");
-    let good = body(&["order.cancel"], url, "30s");
-    let announced = site.ask(&shop, "PUT", &one, &good).await;
-    assert_eq!(announced.status, StatusCode::OK, "{}", announced.body);
-    let found = listed(&site, &all).await;
-    assert_eq!((found.len(), &found[0]["url"]), (1, &json!(url)));
-    assert_eq!(found[0]["types"], json!(["order.cancel"]));
-    for (refused, status) in [
-        (body(&["mail.send"], url, "30s"), 403),
-        (body(&[], url, "30s"), 400),
-        (body(&["order.cancel"], url, "1s"), 400),
-        (body(&["order.cancel"], "https://10.0.0.1/", "30s"), 400),
-        (body(&["order.cancel"], "nonsense", "30s"), 400),
-        ("{}".to_owned(), 400),
-    ] {
-        let answer = site.ask(&shop, "PUT", &one, &refused).await;
-        assert_eq!(answer.status.as_u16(), status, "{refused}: {}", answer.body);
-    }
-    let bad = format!("{CALLEES}/a%20b");
-    assert_eq!(
-        site.ask(&shop, "PUT", &bad, &good).await.status,
-        StatusCode::BAD_REQUEST
-    );
-    assert_eq!(
-        site.ask(&all, "PUT", &one, &good).await.status,
-        StatusCode::FORBIDDEN
-    );
-    let mail = site.token(&[Scope::Work], "default", &["mail.*"]).await;
-    let own = body(&["mail.send"], url, "30s");
-    let taken = site.ask(&mail, "PUT", &one, &own).await;
-    assert_eq!(taken.status, StatusCode::FORBIDDEN, "{}", taken.body);
-    let mine = format!("{CALLEES}/mail-1");
-    assert_eq!(
-        site.ask(&mail, "PUT", &mine, &own).await.status,
-        StatusCode::OK
-    );
-    let withdrawn = site.ask(&mail, "DELETE", &mine, "").await;
-    assert_eq!(withdrawn.body["outcome"], "withdrawn");
-    assert_eq!(
-        site.ask(&mail, "DELETE", &one, "").await.status,
-        StatusCode::FORBIDDEN
-    );
-    let withdrawn = site.ask(&shop, "DELETE", &one, "").await;
-    assert_eq!(withdrawn.body["outcome"], "withdrawn");
-    assert!(listed(&site, &all).await.is_empty());
-}
-
-#[tokio::test]
 async fn a_callee_announces_its_types_at_a_server_until_it_withdraws() {
     let site = Site::open().await;
     let work = site.token(&[Scope::Work], "default", &[]).await;

@@ -18,8 +18,6 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use super::Site;
-use crate::http::router;
-use crate::server::Server;
 
 struct Idle;
 
@@ -40,11 +38,10 @@ async fn server(namespace: &Namespace, store: &Arc<dyn Store>) -> Site {
             .into(),
         ..Config::default()
     };
-    let server = Server::open(config).await.unwrap();
-    let spaces = &server.app.spaces;
+    let site = Site::of(config).await;
+    let spaces = &site.server.app.spaces;
     spaces.offer(namespace.clone(), Arc::clone(store)).await;
-    let app = router(server.app.clone());
-    Site { server, app }
+    site
 }
 
 /// Whoever reads the metrics of a server.

@@ -6,7 +6,6 @@ use delayq_plugin::Namespace;
 use delayq_service::access::NewToken;
 use delayq_service::config::NamespaceConfig;
 use delayq_testing::{Fault, FaultyStore};
-use delayq_tests::rig::until;
 
 use super::*;
 
@@ -23,9 +22,7 @@ async fn open() -> Site {
     shop.limits.max_pending = Some(3);
     shop.limits.max_message_bytes = Some(100);
     config.namespaces.insert("shop".to_owned(), shop);
-    let server = Server::open(config).await.unwrap();
-    let app = router(server.app.clone());
-    Site { server, app }
+    Site::of(config).await
 }
 
 async fn token(site: &Site, rate: Option<u32>, bytes: Option<usize>) -> String {
@@ -88,111 +85,26 @@ async fn an_answer_says_how_many_requests_are_left_and_a_refusal_when_there_are_
 }
 
 #[tokio::test]
-async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has() {
-    let site = open().await;
-    let token = token(&site, None, None).await;
-    for id in ["a", "b", "c"] {
-        let path = format!("{TYPE}/tasks/{id}?delay=1h");
-        assert_eq!(site.ask(&token, "PUT", &path, "x").await.status, 201);
-    }
-    let put = async |id: &str| {
-        let path = format!("{TYPE}/tasks/{id}?delay=1h");
-        site.ask(&token, "PUT", &path, "x").await
-    };
-    let full = put("d").await;
-    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
-    assert_eq!(put("a").await.body["outcome"], "already_exists");
-    let line = "{\"id\":\"e\",\"delay\":\"1h\"}\n";
-    let request = Request::post(format!("{TYPE}/bulk"));
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let request = request.body(Body::from(line)).unwrap();
-    let response = site.app.clone().oneshot(request).await.unwrap();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let outcome: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(
-        outcome["problem"]["type"],
-        "urn:delayq:problem:namespace-full"
-    );
-    let cancelled = site
-        .ask(&token, "DELETE", &format!("{TYPE}/tasks/a"), "")
-        .await;
-    assert_eq!(cancelled.status, StatusCode::OK);
-    // The count is a second old at most.
-    until("the room that was made is seen", async || {
-        (put("d").await.status == StatusCode::CREATED).then_some(())
-    })
-    .await;
-    // It has ended: it would be a new task.
-    let full = put("a").await;
-    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
-    assert_eq!(put("b").await.body["outcome"], "already_exists");
-}
-
-#[tokio::test]
-async fn of_many_lines_those_are_taken_that_there_is_room_for() {
-    let site = open().await;
-    let token = token(&site, None, None).await;
-    let known = format!("{TYPE}/tasks/a?delay=1h");
-    assert_eq!(site.ask(&token, "PUT", &known, "x").await.status, 201);
-    let line = |id: &str| format!("{{\"id\":\"{id}\",\"delay\":\"1h\",\"message\":\"x\"}}\n");
-    let lines: String = ["b", "c", "d", "a"].map(line).concat();
-    let request = Request::post(format!("{TYPE}/bulk"));
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let request = request.body(Body::from(lines)).unwrap();
-    let response = site.app.clone().oneshot(request).await.unwrap();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let outcomes = bytes.split(|byte| *byte == b'\n');
-    let outcomes = outcomes.filter(|line| !line.is_empty()).map(|line| {
-        let outcome: Value = serde_json::from_slice(line).unwrap();
-        outcome["outcome"].as_str().map(str::to_owned)
-    });
-    let expected = [
-        Some("accepted"),
-        Some("accepted"),
-        None,
-        Some("already_exists"),
-    ];
-    assert_eq!(
-        outcomes.collect::<Vec<_>>(),
-        expected.map(|outcome| outcome.map(str::to_owned))
-    );
-}
-
-#[tokio::test]
 async fn a_message_fits_the_token_and_the_namespace() {
     let site = open().await;
     let narrow = token(&site, None, Some(10)).await;
     let wide = token(&site, None, Some(1_000)).await;
-    for (token, bytes, status, word) in [
-        (&narrow, 10, 201, ""),
-        (&narrow, 11, 413, "this token may send 10"),
-        (&wide, 100, 200, ""),
-        (&wide, 101, 413, "the namespace allows 100"),
+    for (token, bytes, word) in [
+        (&narrow, 10, ""),
+        (&narrow, 11, "this token may send 10"),
+        (&wide, 100, ""),
+        (&wide, 101, "the namespace allows 100"),
     ] {
-        let path = format!("{TYPE}/tasks/a{bytes}?delay=1h&on_conflict=keep");
         let message = "x".repeat(bytes);
-        let sent = site.ask(token, "PUT", &path, &message).await;
-        let is_taken = sent.status.is_success();
-        assert_eq!(is_taken, status < 300, "{bytes}: {sent:?}");
-        assert!(
-            is_taken || sent.status.as_u16() == status,
-            "{bytes}: {sent:?}"
-        );
-        assert!(
-            sent.body["detail"]
-                .as_str()
-                .unwrap_or_default()
-                .contains(word)
-        );
         // The way of a change is no way around it.
-        let path = format!("{TYPE}/tasks/a10/message");
-        let changed = site.ask(token, "PUT", &path, &message).await;
-        assert_eq!(
-            changed.status.is_success(),
-            status < 300,
-            "{bytes}: {changed:?}"
-        );
+        for path in [format!("a{bytes}?delay=1h"), "a10/message".to_owned()] {
+            let path = format!("{TYPE}/tasks/{path}");
+            let sent = site.ask(token, "PUT", &path, &message).await;
+            let refused = (sent.status.as_u16() == 413).then_some(word);
+            assert_eq!(refused.is_none(), sent.status.is_success(), "{sent:?}");
+            assert_eq!(refused.is_some(), !word.is_empty(), "{bytes}: {sent:?}");
+            assert!(sent.body["detail"].to_string().contains(word), "{sent:?}");
+        }
     }
 }
 
@@ -235,13 +147,10 @@ async fn lines_that_fail_for_the_servers_reasons_cost_nothing() {
     let (known, _) = head(&site, &token, TYPE).await;
     assert_eq!(known, 200);
     let lines = "{\"delay\": \"1h\"}\n".repeat(3);
-    let request = Request::post(format!("{TYPE}/bulk"));
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let request = request.body(Body::from(lines)).unwrap();
-    let response = site.app.clone().oneshot(request).await.unwrap();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let failed = String::from_utf8(bytes.to_vec()).unwrap();
-    assert_eq!(failed.matches("urn:delayq:problem:unavailable").count(), 3);
+    let bulk = format!("{TYPE}/bulk");
+    for line in site.lines(&token, &bulk, Body::from(lines)).await {
+        assert_eq!(line["problem"]["type"], "urn:delayq:problem:unavailable");
+    }
     // The first request, the one that brought the lines, and this one.
     let (_, headers) = head(&site, &token, TYPE).await;
     assert_eq!(remaining(&headers), 17);
@@ -256,9 +165,7 @@ async fn the_largest_message_is_what_the_configuration_says() {
             max_message_bytes: most,
             ..Config::default()
         };
-        let server = Server::open(config).await.unwrap();
-        let app = router(server.app.clone());
-        let site = Site { server, app };
+        let site = Site::of(config).await;
         let token = site.token(&Scope::ALL, "default", &[]).await;
         for (bytes, status, outcome) in [
             (most, 201, "\"accepted\""),
@@ -268,14 +175,10 @@ async fn the_largest_message_is_what_the_configuration_says() {
             let task = format!("/v1/default/types/mail/tasks/{bytes}?delay=1h");
             let one = site.ask(&token, "PUT", &task, &message).await;
             assert_eq!(one.status.as_u16(), status, "{most}: {one:?}");
-            let request = Request::post("/v1/default/types/mail/bulk");
-            let request = request.header("authorization", format!("Bearer {token}"));
             let line = json!({"message": message, "delay": "1h"}).to_string();
-            let request = request.body(Body::from(line)).unwrap();
-            let response = site.app.clone().oneshot(request).await.unwrap();
-            let lines = response.into_body().collect().await.unwrap().to_bytes();
-            let lines = String::from_utf8(lines.to_vec()).unwrap();
-            assert!(lines.contains(outcome), "{most}: {lines}");
+            let lines = site.lines(&token, "/v1/default/types/mail/bulk", Body::from(line));
+            let line = lines.await[0].to_string();
+            assert!(line.contains(outcome), "{most}: {line}");
         }
     }
 }

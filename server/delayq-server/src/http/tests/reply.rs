@@ -194,23 +194,6 @@ async fn several_ends_have_a_reply_each_and_only_what_is_done_has_one() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_revoked_while_its_create_waits_is_told_no_reply() {
-    let (site, worker) = site().await;
-    let token = site.token(&[Scope::Submit], "default", &[]).await;
-    let create = format!("{TASKS}/sum?wait=30s");
-    let asked = site.raw(&token, ("PUT", &create), ("", "20+22"));
-    let answered = async {
-        let id = token.split('_').nth(1).unwrap();
-        assert!(site.server.app.tokens.revoke(id).await.unwrap());
-        site.work(&worker, "done", ("text/plain", "42")).await
-    };
-    let (answer, done) = tokio::join!(asked, answered);
-    assert_eq!((done.status, answer.status), (200, 202), "{}", answer.body);
-    let known = site.raw(&token, ("PUT", &create), ("", "20+22")).await;
-    assert_eq!(known.status, 401);
-}
-
-#[tokio::test]
 async fn a_message_is_handed_on_as_what_its_sender_said() {
     let (site, token) = site().await;
     let create = format!("{TASKS}/a");
