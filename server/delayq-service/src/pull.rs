@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, Bucket, ExtendOutcome, SettleOutcome, Settlement};
+use delayq_plugin::store::{
+    AttemptEnd, Bucket, ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement,
+};
 use delayq_plugin::{Clock, Error, Lock, Reply, Result, RetryPolicy, Store, TaskType};
 use futures_util::future::{Either, join_all};
 use tokio::sync::mpsc;
@@ -161,6 +163,21 @@ impl Pull {
             return Err(Error::Closed("the server"));
         }
         answer.within(wait, &self.stopping).await
+    }
+
+    /// Claims from one bucket, for a caller that chooses among buckets itself. A request without a
+    /// holder gets this server as its holder.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn claim_of(&self, bucket: &Bucket, mut request: ClaimRequest) -> Result<Claimed> {
+        self.record.asked(bucket.task_type());
+        if request.holder.is_none() {
+            request = request.holder(self.record.holder());
+        }
+        let claimed = self.store.claim(bucket, &request).await?;
+        self.record.claimed(bucket.task_type(), &claimed);
+        Ok(claimed)
     }
 
     /// Ends attempts and returns one outcome for each, in order.

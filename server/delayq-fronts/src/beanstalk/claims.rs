@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, Bucket, BucketState, ClaimRequest, Claimed, Settlement};
+use delayq_plugin::store::{AttemptEnd, Bucket, BucketState, ClaimRequest, Claimed};
 use delayq_plugin::{Result, TaskState};
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -71,7 +71,8 @@ struct LaneClaim {
 async fn claim(hub: &Hub, lane: &Lane) -> Result<LaneClaim> {
     let request = ClaimRequest::new(1, LEASE, Hub::now()).max_lock_expiries(u32::MAX);
     let mut bucket = Bucket::whole(lane.task_type.clone());
-    let mut claimed = hub.store.claim(&bucket, &request).await?;
+    let pull = &hub.space.pull;
+    let mut claimed = pull.claim_of(&bucket, request.clone()).await?;
     if claimed.bucket == BucketState::Open {
         return Ok(LaneClaim { bucket, claimed });
     }
@@ -83,7 +84,7 @@ async fn claim(hub: &Hub, lane: &Lane) -> Result<LaneClaim> {
             continue;
         }
         let next_in = claimed.next_in;
-        claimed = hub.store.claim(&other, &request).await?;
+        claimed = pull.claim_of(&other, request.clone()).await?;
         let waits = claimed.next_in.into_iter().chain(next_in);
         claimed.next_in = waits.min();
         bucket = other;
@@ -160,11 +161,8 @@ async fn take(
         let error = "its id is no number of a job".to_owned();
         let succeeded = Vec::new();
         let end = AttemptEnd::Dead { error, succeeded };
-        let settled = hub
-            .store
-            .settle(&bucket, vec![Settlement::new(task.lock, end)]);
         // If this fails, the lock expires and the task is seen again.
-        let _ = settled.await;
+        let _ = hub.space.pull.end(bucket, task.lock, end).await;
         return None;
     };
     let mut past = Past::of(lane.pri, &task.headers, &task.history).reserved();

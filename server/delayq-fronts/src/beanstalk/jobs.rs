@@ -318,11 +318,12 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Resul
 
 async fn settle(hub: &Hub, held: &Held, settlement: Settlement) -> Result<bool> {
     for attempt in 1.. {
-        let settled = hub.store.settle(&held.bucket, vec![settlement.clone()]);
+        let pull = &hub.space.pull;
+        let settled = pull.conclude(held.bucket.clone(), settlement.clone());
         match settled.await {
             Err(Error::Indeterminate { .. }) if attempt < TRIES => {}
             Err(error) => return Err(error),
-            Ok(outcomes) => return Ok(outcomes.first() == Some(&SettleOutcome::Settled)),
+            Ok(outcome) => return Ok(outcome == SettleOutcome::Settled),
         }
     }
     Ok(false)

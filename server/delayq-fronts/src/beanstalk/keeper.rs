@@ -69,7 +69,7 @@ async fn extend_locks(hub: &Hub) {
         }
         // Concurrently, so that a round is shorter than a lease, however many lanes there are.
         let extend = |(bucket, locks): (Bucket, Vec<Lock>)| async move {
-            if let Err(error) = hub.store.extend(&bucket, locks, LEASE).await {
+            if let Err(error) = hub.space.pull.extend_of(&bucket, locks, LEASE).await {
                 debug!(%bucket, %error, "cannot extend locks");
             }
         };

@@ -7,6 +7,7 @@ use delayq_core::{Bucket, Lock, NewTask};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
 use delayq_service::operation::{Batch, Submission, Submitted, reschedule, submit, update};
+use delayq_service::pull::lock_span;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
@@ -104,10 +105,19 @@ impl Run for pb::ClaimRequest {
     async fn run(self, call: &Call) -> Result<pb::ClaimResponse, CallError> {
         call.bucket(self.bucket.clone())?;
         let (bucket, request) = self.read(SystemClock.now())?;
-        let (store, (answer, claimed)) = (call.store().clone(), oneshot::channel());
+        let is_counted = !call.is_store_of_caller;
+        if is_counted {
+            lock_span(Some(request.lock_for))?;
+        }
+        let (store, pull) = (call.store().clone(), call.space.pull.clone());
+        let (answer, claimed) = oneshot::channel();
         // Runs as a separate task, so that a disconnecting client costs no attempt.
         tokio::spawn(async move {
-            let result = store.claim(&bucket, &request).await;
+            let result = if is_counted {
+                pull.claim_of(&bucket, request).await
+            } else {
+                store.claim(&bucket, &request).await
+            };
             if let Err(Ok(claimed)) = answer.send(result) {
                 release(&*store, &bucket, claimed).await;
             }
@@ -166,7 +176,12 @@ impl Run for pb::ExtendRequest {
         let locks = self.locks.into_iter().map(Lock::try_from);
         let lock_for = read_span("lock_for", required("lock_for", self.lock_for)?)?;
         let locks = locks.collect::<Result<_>>()?;
-        let outcomes = call.store().extend(&bucket, locks, lock_for).await?;
+        let outcomes = if call.is_store_of_caller {
+            call.store().extend(&bucket, locks, lock_for).await?
+        } else {
+            let lock_for = lock_span(Some(lock_for))?;
+            call.space.pull.extend_of(&bucket, locks, lock_for).await?
+        };
         Ok(pb::ExtendResponse {
             outcomes: outcomes.into_iter().map(Into::into).collect(),
         })

@@ -2,11 +2,12 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use delayq_plugin::TaskState;
-use delayq_plugin::store::AttemptEnd;
+use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Step};
+use delayq_plugin::{TaskState, TaskType, Timestamp, hours};
 use delayq_proto::pb;
 use delayq_service::access::Scope;
 use delayq_service::config::NamespaceLimits;
+use delayq_tests::rig::until;
 use tower::ServiceExt;
 
 use super::house::{Answer, Door, House};
@@ -122,4 +123,85 @@ async fn types_are_claimed_in_the_order_of_the_list_or_in_turns_at_both_doors() 
         let twice = claim(&house, door, &["a", "a"], false).await.unwrap_err();
         assert_eq!(twice.status, 400, "{door:?}: {twice:?}");
     }
+}
+
+/// Takes the one task of a door and ends it, in the words of the door.
+async fn work(house: &House, door: Door) {
+    let task_type = door.task_type();
+    if door == Door::Beanstalkd {
+        let job = "put 1024 0 60 1\r\nx\r\nreserve\r\ndelete 1";
+        assert_eq!(house.beanstalkd(job).await, "DELETED");
+        return;
+    }
+    let space = house.space().await;
+    let now = space.tasks.clock().now();
+    let job = delayq_plugin::DelayQueueJob::raw(task_type, "x").id("1");
+    space.tasks.send(job).await.unwrap();
+    let bucket = Bucket::whole(TaskType::new(task_type).unwrap());
+    let claim = ClaimRequest::new(1, hours(1), now);
+    let claim = pb::ClaimRequest::new(house.namespace.to_owned(), &bucket, &claim);
+    let claimed: pb::ClaimResponse = house.grpc("Claim", &claim).await.message();
+    let end = pb::AttemptEnd {
+        end: Some(pb::attempt_end::End::Done(pb::attempt_end::Done {})),
+    };
+    let settle = pb::SettleRequest {
+        namespace: house.namespace.to_owned(),
+        bucket: claim.bucket,
+        settlements: vec![pb::Settlement {
+            lock: claimed.tasks[0].lock.clone(),
+            end: Some(end),
+            ..pb::Settlement::default()
+        }],
+    };
+    assert_eq!(house.grpc("Settle", &settle).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_claimed_from_one_bucket_is_in_the_figures_of_its_server() {
+    let house = House::open("walk-figures", NamespaceLimits::default()).await;
+    let space = house.space().await;
+    for door in [Door::Grpc, Door::Beanstalkd] {
+        let task_type = TaskType::new(door.task_type()).unwrap();
+        work(&house, door).await;
+        until("the server is listed with the type", || async {
+            let instances = space.tasks.instances().await.unwrap();
+            let is_here = |one: &delayq_plugin::InstanceInfo| one.types.contains(&task_type);
+            instances.iter().any(is_here).then_some(())
+        })
+        .await;
+    }
+    space.pull.close().await;
+    for door in [Door::Grpc, Door::Beanstalkd] {
+        let task_type = TaskType::new(door.task_type()).unwrap();
+        let since = Timestamp::default();
+        let spells = space.tasks.store().figures(&task_type, Step::Minute, since);
+        let (mut started, mut done) = (0, 0);
+        for spell in spells.await.unwrap() {
+            started += spell.figures.started;
+            done += spell.figures.done;
+        }
+        assert_eq!((started, done), (1, 1), "{door:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_over_grpc_is_as_long_as_over_http() {
+    let house = House::open("walk-locks", NamespaceLimits::default()).await;
+    let now = house.space().await.tasks.clock().now();
+    let bucket = Bucket::whole(TaskType::new("grpc").unwrap());
+    let lock_for = hours(25);
+    let claim = ClaimRequest::new(1, lock_for, now);
+    let claim = pb::ClaimRequest::new(house.namespace.to_owned(), &bucket, &claim);
+    let refused = house.grpc("Claim", &claim).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let extend = pb::ExtendRequest {
+        namespace: house.namespace.to_owned(),
+        bucket: claim.bucket,
+        lock_for: Some(delayq_proto::span(lock_for)),
+        ..pb::ExtendRequest::default()
+    };
+    let refused = house.grpc("Extend", &extend).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let claim = "types/http/claim?lock_for=25h";
+    assert_eq!(house.v1("POST", claim, "").await.status, 400);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::{Bucket, BucketState, ClaimRequest, Claimed, EndCause, Wakeup, Wakeups};
+use delayq_plugin::store::{Bucket, BucketState, ClaimRequest, Claimed, Wakeup, Wakeups};
 use delayq_plugin::{Clock, Result, Store, TaskType};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -276,7 +276,7 @@ impl Claimer {
         if claimed.bucket != BucketState::Open && !is_listed_lately {
             self.read_buckets(bucket.task_type());
         }
-        self.note(bucket.task_type(), &claimed);
+        self.record.claimed(bucket.task_type(), &claimed);
         let mut tasks = claimed.tasks.into_iter().map(|task| Pulled {
             bucket: bucket.clone(),
             task,
@@ -299,28 +299,6 @@ impl Claimer {
         // Tasks of waiters that left meanwhile are released.
         drop(Handover::new(tasks.collect(), self.settler.clone()));
         touched
-    }
-
-    fn note(&self, task_type: &TaskType, claimed: &Claimed) {
-        if !claimed.tasks.is_empty() {
-            let late = |due: i64| claimed.store_now.as_millis().saturating_sub(due).max(0);
-            let late = claimed
-                .tasks
-                .iter()
-                .map(|task| late(task.due_at.as_millis()));
-            let late: Vec<_> = late
-                .map(|ms| Duration::from_millis(ms.unsigned_abs()))
-                .collect();
-            self.record.started(task_type, &late);
-            let locks = claimed.tasks.iter();
-            let locks: Vec<_> = locks
-                .map(|task| (task.lock.fence, task.lock_until))
-                .collect();
-            self.record.locked(task_type, &locks);
-        }
-        let is_dead = |cause| matches!(cause, EndCause::Poison | EndCause::Corrupt);
-        let dead = claimed.ended.iter().filter(|end| is_dead(end.cause));
-        self.record.died(task_type, dead.count() as u64);
     }
 
     /// Pauses a bucket until `end`, unless a wake-up came during the claim.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_plugin::store::{
-    ANNOUNCE_INTERVAL, AttemptEnd, Figures, INSTANCE_EXPIRY, RecentWork, Spell, Step, TypeWork,
+    ANNOUNCE_INTERVAL, AttemptEnd, Claimed, EndCause, Figures, INSTANCE_EXPIRY, RecentWork, Spell,
+    Step, TypeWork,
 };
 use delayq_plugin::{Clock, InstanceId, InstanceInfo, Store, TaskType, Timestamp};
 use tokio::sync::Notify;
@@ -128,6 +129,29 @@ impl Record {
         }
         record.asked_at = Some(now);
         change(record);
+    }
+
+    /// Records the result of a claim: the starts with their lateness, the locks, and the dead tasks.
+    pub(super) fn claimed(&self, task_type: &TaskType, claimed: &Claimed) {
+        if !claimed.tasks.is_empty() {
+            let late = |due: i64| claimed.store_now.as_millis().saturating_sub(due).max(0);
+            let late = claimed
+                .tasks
+                .iter()
+                .map(|task| late(task.due_at.as_millis()));
+            let late: Vec<_> = late
+                .map(|ms| Duration::from_millis(ms.unsigned_abs()))
+                .collect();
+            self.started(task_type, &late);
+            let locks = claimed.tasks.iter();
+            let locks: Vec<_> = locks
+                .map(|task| (task.lock.fence, task.lock_until))
+                .collect();
+            self.locked(task_type, &locks);
+        }
+        let is_dead = |cause| matches!(cause, EndCause::Poison | EndCause::Corrupt);
+        let dead = claimed.ended.iter().filter(|end| is_dead(end.cause));
+        self.died(task_type, dead.count() as u64);
     }
 
     /// Counts started attempts, with the lateness of each.
