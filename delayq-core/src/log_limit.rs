@@ -22,11 +22,11 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug, Default)]
 pub struct LogLimit {
-    state: Mutex<State>,
+    state: Mutex<LimitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimitState {
     window_started: Option<Instant>,
     lines: u32,
     left_out: u64,
@@ -36,7 +36,7 @@ impl LogLimit {
     /// A limit without any lines counted.
     #[must_use]
     pub const fn new() -> Self {
-        let state = State {
+        let state = LimitState {
             window_started: None,
             lines: 0,
             left_out: 0,
@@ -78,12 +78,12 @@ impl LogLimit {
         is_over.then(|| std::mem::take(&mut state.left_out))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LimitState {
     fn is_in_window(&self, now: Instant) -> bool {
         let started = self.window_started;
         started.is_some_and(|started| now.saturating_duration_since(started) < WINDOW)

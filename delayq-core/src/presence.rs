@@ -194,7 +194,7 @@ impl fmt::Display for InstanceInfo {
 
 /// The stored format, without the id and the time.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredInstance {
     v: u32,
     host: String,
     pid: u32,
@@ -209,7 +209,7 @@ struct Stored {
 /// The stored format of an announcement, used by every store of this project.
 #[must_use]
 pub fn encode(instance: &InstanceInfo) -> String {
-    let stored = Stored {
+    let stored = StoredInstance {
         v: VERSION,
         host: instance.host.clone(),
         pid: instance.pid,
@@ -229,7 +229,7 @@ pub fn encode(instance: &InstanceInfo) -> String {
 pub fn decode(id: String, seen_at: Timestamp, stored: &[u8]) -> Option<InstanceInfo> {
     let stored = serde_json::from_slice(stored);
     let log = |error: &_| tracing::warn!(id, %error, "cannot read an announced instance; it is missing from the list");
-    let stored: Stored = stored.inspect_err(log).ok()?;
+    let stored: StoredInstance = stored.inspect_err(log).ok()?;
     let types = stored.types.iter().map(TaskType::new);
     Some(InstanceInfo {
         id: InstanceId::stored(id),

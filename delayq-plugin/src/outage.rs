@@ -11,19 +11,19 @@ use tracing::{debug, info, warn};
 #[derive(Clone, Debug)]
 pub(crate) struct OutageLog {
     clock: Arc<dyn Clock>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<OutageState>>,
 }
 
 /// The kind of an outage. Each kind has its own lines, so that one does not hide the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum OutageKind {
     /// The store does not answer.
     Away,
     /// The store answers that it has no room.
     Full,
 }
 
-impl Kind {
+impl OutageKind {
     fn of(error: &Error) -> Self {
         match error {
             Error::Full { .. } => Self::Full,
@@ -33,16 +33,16 @@ impl Kind {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutageState {
     away: Outage,
     full: Outage,
 }
 
-impl State {
-    fn outage(&mut self, kind: Kind) -> &mut Outage {
+impl OutageState {
+    fn outage(&mut self, kind: OutageKind) -> &mut Outage {
         match kind {
-            Kind::Away => &mut self.away,
-            Kind::Full => &mut self.full,
+            OutageKind::Away => &mut self.away,
+            OutageKind::Full => &mut self.full,
         }
     }
 }
@@ -72,12 +72,12 @@ impl OutageLog {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One caller got an answer again. Returns the outage if this caller was the last one failing.
-    fn leave(&self, kind: Kind) -> Option<Outage> {
+    fn leave(&self, kind: OutageKind) -> Option<Outage> {
         let mut state = self.state();
         let outage = state.outage(kind);
         outage.failing = outage.failing.saturating_sub(1);
@@ -90,13 +90,13 @@ impl OutageLog {
 pub(crate) struct OutageCaller {
     log: OutageLog,
     who: String,
-    failing: Option<Kind>,
+    failing: Option<OutageKind>,
 }
 
 impl OutageCaller {
     /// A call failed with a transient error.
     pub(crate) fn failed(&mut self, error: &Error) {
-        let (who, kind) = (&self.who, Kind::of(error));
+        let (who, kind) = (&self.who, OutageKind::of(error));
         if self.failing == Some(kind) {
             return debug!(who, %error, "the store still fails");
         }

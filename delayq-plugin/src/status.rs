@@ -13,11 +13,11 @@ use crate::outage::{OutageCaller, OutageLog};
 /// The visible state of a handler, shared between its thread and `health()`.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
-    shared: Arc<Mutex<Seen>>,
+    shared: Arc<Mutex<SeenStatus>>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenStatus {
     health: HandlerHealth,
     /// `Clock::elapsed` when the last claim that succeeded was sent.
     claimed_at: Option<Duration>,
@@ -28,7 +28,7 @@ struct Seen {
     outage: OutageCaller,
 }
 
-impl Seen {
+impl SeenStatus {
     /// The store has answered a call of this kind.
     fn is_answered(&mut self, call: &'static str) {
         self.failing.retain(|failing| *failing != call);
@@ -40,7 +40,7 @@ impl Seen {
 
 impl Status {
     pub(crate) fn new(bucket: Bucket, outages: &OutageLog) -> Self {
-        let seen = Seen {
+        let seen = SeenStatus {
             outage: outages.caller(bucket.to_string()),
             health: HandlerHealth::new(bucket),
             claimed_at: None,
@@ -105,7 +105,7 @@ impl Status {
         health
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SeenStatus> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

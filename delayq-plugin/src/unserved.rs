@@ -23,11 +23,11 @@ const MAX_TYPES: usize = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct UnservedLog {
     clock: Arc<dyn Clock>,
-    types: Arc<Mutex<Types>>,
+    types: Arc<Mutex<UnservedState>>,
 }
 
 #[derive(Debug, Default)]
-struct Types {
+struct UnservedState {
     /// Types that are served here, were looked up, or soon will be.
     asked: BTreeSet<TaskType>,
     /// Types that were logged.
@@ -40,7 +40,7 @@ impl UnservedLog {
         Self { clock, types }
     }
 
-    fn types(&self) -> MutexGuard<'_, Types> {
+    fn types(&self) -> MutexGuard<'_, UnservedState> {
         self.types.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

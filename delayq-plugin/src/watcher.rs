@@ -32,7 +32,7 @@ pub(crate) struct Watcher {
 }
 
 /// The result of a look.
-enum Look {
+enum WatchResult {
     /// All members have ended.
     Over,
     /// There are more members to look at.
@@ -49,20 +49,20 @@ impl Watcher {
     }
 
     /// Moves the position to the first member that has not ended.
-    async fn look(&self, watch: &mut Watch, cx: &TaskContext) -> Result<Look> {
+    async fn look(&self, watch: &mut Watch, cx: &TaskContext) -> Result<WatchResult> {
         for _ in 0..MOST_PER_LOOK {
             let Some((task_type, id)) = watch.first()? else {
-                return Ok(Look::Over);
+                return Ok(WatchResult::Over);
             };
             let found = self.tasks.store().find(&task_type, &id).await?;
             if let (false, Some(member)) = (watch.pass(found.as_ref()), found) {
-                return Ok(Look::Waits(Box::new(member)));
+                return Ok(WatchResult::Waits(Box::new(member)));
             }
             if cx.is_cancelled() {
                 break;
             }
         }
-        Ok(Look::More)
+        Ok(WatchResult::More)
     }
 
     /// Sends the batch's completion, unless that was done. If the watcher is to run again (after an
@@ -96,9 +96,9 @@ impl TaskWorker for Watcher {
             return Ok(());
         }
         let wait = match self.look(&mut watch, cx).await? {
-            Look::Over => return self.complete(&watch, cx).await,
-            Look::More => seconds(0),
-            Look::Waits(member) => {
+            WatchResult::Over => return self.complete(&watch, cx).await,
+            WatchResult::More => seconds(0),
+            WatchResult::Waits(member) => {
                 let now = cx.submitted_at().plus(cx.age());
                 watch.wait(&member, now, cx.submitted_at())
             }

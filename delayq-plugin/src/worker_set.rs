@@ -112,7 +112,7 @@ impl TypeRunner {
         let cx = TaskContext::new(attempt, stop.clone());
         let message: Arc<[u8]> = message.into();
         let start = |(index, worker): (usize, &Worker)| {
-            let one = One {
+            let one = WorkerRun {
                 tasks: self.tasks.clone(),
                 worker: worker.clone(),
                 message: Arc::clone(&message),
@@ -158,14 +158,14 @@ impl TypeRunner {
 }
 
 /// One worker of a task.
-struct One {
+struct WorkerRun {
     tasks: TaskSubmitService,
     worker: Worker,
     message: Arc<[u8]>,
     cx: TaskContext,
 }
 
-impl One {
+impl WorkerRun {
     fn start(self, app: &Handle) -> JoinHandle<Result<Option<Reply>, TaskError>> {
         if self.worker.options.blocking {
             let handle = app.clone();

@@ -156,7 +156,7 @@ impl LoggedAction {
 
 /// The stored format, without number and time.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAction {
     v: u32,
     actor: String,
     origin: String,
@@ -176,7 +176,7 @@ struct Stored {
 #[must_use]
 pub fn encode_action(action: &Action) -> String {
     let action = action.clone();
-    let stored = Stored {
+    let stored = StoredAction {
         v: VERSION,
         actor: action.actor,
         origin: action.origin,
@@ -195,7 +195,7 @@ pub fn encode_action(action: &Action) -> String {
 /// log is never left out. In a newer version, only the fields known to this one are read.
 #[must_use]
 pub fn decode_action(stored: &[u8]) -> Action {
-    let read: Result<Stored, _> = serde_json::from_slice(stored);
+    let read: Result<StoredAction, _> = serde_json::from_slice(stored);
     match read {
         Ok(stored) => Action {
             actor: stored.actor,

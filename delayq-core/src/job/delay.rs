@@ -23,7 +23,10 @@ pub fn check_delay(what: &'static str, when: When, limits: &Limits, now: Timesta
     if delay <= limit {
         return Ok(());
     }
-    let (delay, limit) = (Span(delay).to_string(), Span(limit).to_string());
+    let (delay, limit) = (
+        ReadableSpan(delay).to_string(),
+        ReadableSpan(limit).to_string(),
+    );
     let reason = if delay == limit {
         format!("it is a little above the limit of {limit}")
     } else {
@@ -46,9 +49,9 @@ pub(super) fn check_unit(what: &'static str, time: Timestamp, now: Timestamp) ->
 }
 
 /// A span in readable form, for errors.
-struct Span(Duration);
+struct ReadableSpan(Duration);
 
-impl fmt::Display for Span {
+impl fmt::Display for ReadableSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let days = self.0.as_secs() / 86_400;
         match days {

@@ -50,7 +50,7 @@ pub struct ErrorLog {
 
 /// One line.
 #[derive(Debug)]
-struct Line {
+struct ErrorLine {
     error: PastError,
     releases: u32,
     next: Option<Timestamp>,
@@ -85,7 +85,10 @@ impl ErrorLog {
     #[must_use]
     pub fn read(log: &str, asked_due: Timestamp) -> Self {
         let mut read = Self::default();
-        let lines = log.lines().filter_map(Line::read).take(MAX_PAST_ERRORS);
+        let lines = log
+            .lines()
+            .filter_map(ErrorLine::read)
+            .take(MAX_PAST_ERRORS);
         let mut lines: Vec<_> = lines.collect();
         while let Some(mut line) = lines.pop() {
             line.error.due_at = line.error.started_at.and_then(|started_at| {
@@ -125,11 +128,11 @@ impl ErrorLog {
     #[must_use]
     pub fn begins(text: &str) -> bool {
         let line = text.split_once('\n').map(|(line, _)| line);
-        line.is_some_and(|line| Line::read(line).is_some())
+        line.is_some_and(|line| ErrorLine::read(line).is_some())
     }
 }
 
-impl Line {
+impl ErrorLine {
     fn read(line: &str) -> Option<Self> {
         let (line, attempted) = line.split_once(SEPARATOR).unwrap_or((line, ""));
         let mut words = line.splitn(4, ' ');

@@ -26,7 +26,7 @@ pub const OCCURRENCE_HEADER: &str = "delayq-occurrence";
 /// The facts of an attempt, and a signal to stop. A worker gets this with the message.
 #[derive(Clone, Debug)]
 pub struct TaskContext {
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     stop: StopSignal,
     retry: RetryPolicy,
     /// Set to true if the attempt is settled later; `None`: it ends with its workers.
@@ -38,7 +38,7 @@ pub struct TaskContext {
 
 /// The part shared by the contexts of one attempt.
 #[derive(Debug)]
-struct Shared {
+struct SharedContext {
     task: Attempt,
     follow_ups: FollowUps,
     answers: Answers,
@@ -88,7 +88,7 @@ impl TaskContext {
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
             is_repeat: attempt.attempt > 1,
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedContext {
                 task: attempt,
                 follow_ups: FollowUps::default(),
                 answers: Answers::default(),

@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 /// A switch that is set once. Clones share it; [`TaskContext`](super::TaskContext) listens to one.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal {
-    state: Arc<State>,
+    state: Arc<StopState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StopState {
     is_stopped: AtomicBool,
     listeners: Notify,
 }

@@ -23,7 +23,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
             (&worker.item.attrs, name, None, built)
         }
         Item::Function(function) => {
-            let components = Components::of(function);
+            let components = ComponentFields::of(function);
             let name = function.item.sig.ident.unraw().to_string();
             let worker = function_worker(private, args, function, &components);
             let build = components.build(private);
@@ -84,11 +84,11 @@ fn built(private: &TokenStream, ty: &Type) -> TokenStream {
 }
 
 /// The components that a function takes: each becomes a field of its worker.
-struct Components<'a> {
+struct ComponentFields<'a> {
     fields: Vec<(Ident, &'a Type)>,
 }
 
-impl<'a> Components<'a> {
+impl<'a> ComponentFields<'a> {
     fn of(function: &'a Function) -> Self {
         let types = function
             .arguments
@@ -121,7 +121,7 @@ fn function_worker(
     private: &TokenStream,
     args: &Args,
     function: &Function,
-    components: &Components<'_>,
+    components: &ComponentFields<'_>,
 ) -> TokenStream {
     let (names, types): (Vec<_>, Vec<_>) = components.fields.iter().cloned().unzip();
     let call = call(private, args, function, &names);

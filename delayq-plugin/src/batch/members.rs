@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The members that may not have ended yet, in the order of the batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Members(VecDeque<Run>);
+pub(crate) struct Members(VecDeque<MemberRun>);
 
 /// Consecutive members of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Run {
+struct MemberRun {
     #[serde(rename = "type")]
     task_type: TaskType,
     #[serde(flatten)]
@@ -47,7 +47,7 @@ impl Members {
                 } else {
                     Ids::Ids(VecDeque::from([id]))
                 };
-                self.0.push_back(Run { task_type, ids });
+                self.0.push_back(MemberRun { task_type, ids });
             }
         }
     }

@@ -88,14 +88,14 @@ impl Watch {
     /// The watcher with this message; `None` if a newer release has written it.
     pub(crate) fn read(message: &[u8]) -> Result<Option<Self>> {
         #[derive(Deserialize)]
-        struct Head {
+        struct BatchHead {
             v: u32,
         }
 
         let end = message.iter().position(|byte| *byte == b'\n');
         let (head, message) = message.split_at(end.unwrap_or(message.len()));
         let unreadable = |error| Error::invalid("watcher of a batch", format!("{error}"));
-        let Head { v } = serde_json::from_slice(head).map_err(unreadable)?;
+        let BatchHead { v } = serde_json::from_slice(head).map_err(unreadable)?;
         if v > VERSION {
             return Ok(None);
         }

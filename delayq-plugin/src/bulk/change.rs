@@ -29,7 +29,7 @@ pub struct BulkChange<'a> {
     desk: Desk,
     types: &'a str,
     filter: &'a TaskFilter,
-    kind: Kind,
+    kind: ChangeKind,
     report: BulkReport,
     /// Running tasks that were already counted: their positions in a listing change with each
     /// extension.
@@ -37,14 +37,14 @@ pub struct BulkChange<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ChangeKind {
     Cancel,
     /// The new time, or the reason why it is not valid.
     Reschedule(Result<When>),
 }
 
 /// The result for one task.
-enum Outcome {
+enum ChangeResult {
     Cancel(CancelOutcome),
     Change(ChangeOutcome),
 }
@@ -59,7 +59,7 @@ impl<'a> BulkChange<'a> {
             desk,
             types,
             filter,
-            kind: Kind::Cancel,
+            kind: ChangeKind::Cancel,
             report,
             seen_running: HashSet::new(),
         }
@@ -73,7 +73,7 @@ impl<'a> BulkChange<'a> {
         when: Result<When>,
     ) -> Self {
         Self {
-            kind: Kind::Reschedule(when),
+            kind: ChangeKind::Reschedule(when),
             ..Self::cancel(desk, types, filter)
         }
     }
@@ -134,8 +134,8 @@ impl<'a> BulkChange<'a> {
     /// The time that tasks are moved to; `None` if they are cancelled.
     fn when(&self) -> Result<Option<When>> {
         match &self.kind {
-            Kind::Cancel => Ok(None),
-            Kind::Reschedule(when) => when.clone().map(Some),
+            ChangeKind::Cancel => Ok(None),
+            ChangeKind::Reschedule(when) => when.clone().map(Some),
         }
     }
 
@@ -216,16 +216,17 @@ impl<'a> BulkChange<'a> {
         self.seen_running.insert(id);
     }
 
-    fn count(&mut self, id: TaskId, outcome: &Outcome, target: &mut Option<Target>) {
+    fn count(&mut self, id: TaskId, outcome: &ChangeResult, target: &mut Option<Target>) {
         match outcome {
-            Outcome::Cancel(CancelOutcome::Cancelled) => self.report.changed += 1,
-            Outcome::Change(ChangeOutcome::Changed { due_at }) => {
+            ChangeResult::Cancel(CancelOutcome::Cancelled) => self.report.changed += 1,
+            ChangeResult::Change(ChangeOutcome::Changed { due_at }) => {
                 self.report.changed += 1;
                 if let Some(target) = target {
                     target.moved_to(*due_at);
                 }
             }
-            Outcome::Cancel(CancelOutcome::Running) | Outcome::Change(ChangeOutcome::Running) => {
+            ChangeResult::Cancel(CancelOutcome::Running)
+            | ChangeResult::Change(ChangeOutcome::Running) => {
                 self.note_running(id);
             }
             _ => self.report.gone += 1,
@@ -238,12 +239,12 @@ async fn change_one(
     task_type: &TaskType,
     id: &TaskId,
     when: Option<When>,
-) -> Result<Outcome> {
+) -> Result<ChangeResult> {
     match when {
-        None => desk.cancel(task_type, id).await.map(Outcome::Cancel),
+        None => desk.cancel(task_type, id).await.map(ChangeResult::Cancel),
         Some(when) => {
             let changed = desk.store.reschedule(task_type, id, when).await;
-            changed.map(Outcome::Change)
+            changed.map(ChangeResult::Change)
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{put, value};
 #[serde(deny_unknown_fields)]
 pub(crate) struct TypeOptions {
     #[serde(default)]
-    retry: Option<Retry>,
+    retry: Option<RetryValue>,
     #[serde(default, deserialize_with = "value::count")]
     max_releases: Option<u32>,
     #[serde(default, deserialize_with = "value::timeout")]
@@ -68,7 +68,7 @@ enum BackoffWord {
 
 /// `"never"`, or a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retry {
+enum RetryValue {
     Never,
     Policy(RetryOptions),
 }
@@ -91,7 +91,9 @@ impl TypeOptions {
     /// Applies `other` over these options.
     pub(super) fn merge(&mut self, other: Self) {
         match (&mut self.retry, other.retry) {
-            (Some(Retry::Policy(retry)), Some(Retry::Policy(other))) => retry.merge(other),
+            (Some(RetryValue::Policy(retry)), Some(RetryValue::Policy(other))) => {
+                retry.merge(other);
+            }
             (retry, other) => put(retry, other),
         }
         put(&mut self.max_releases, other.max_releases);
@@ -114,7 +116,9 @@ impl TypeOptions {
     /// here as `#[task_worker]` does; the registry of workers checks the rest.
     pub(crate) fn over(&self, own: WorkerOptions) -> Result<WorkerOptions, &'static str> {
         let delivery = self.delivery.map(Delivery::from);
-        if delivery == Some(Delivery::AtMostOnce) && matches!(self.retry, Some(Retry::Policy(_))) {
+        if delivery == Some(Delivery::AtMostOnce)
+            && matches!(self.retry, Some(RetryValue::Policy(_)))
+        {
             return Err(
                 "`delivery = \"at_most_once\"` never starts a task twice: remove this \
                         `retry`, or remove the `delivery`",
@@ -127,8 +131,8 @@ impl TypeOptions {
         Ok(WorkerOptions {
             retry: match self.retry {
                 None => own.retry,
-                Some(Retry::Never) => RetryPolicy::NEVER,
-                Some(Retry::Policy(retry)) => retry.over(own.retry)?,
+                Some(RetryValue::Never) => RetryPolicy::NEVER,
+                Some(RetryValue::Policy(retry)) => retry.over(own.retry)?,
             },
             max_releases: self.max_releases.unwrap_or(own.max_releases),
             timeout: self.timeout.unwrap_or(own.timeout),
@@ -229,7 +233,7 @@ impl RetryOptions {
     }
 }
 
-impl<'de> Deserialize<'de> for Retry {
+impl<'de> Deserialize<'de> for RetryValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RetryVisitor)
     }
@@ -238,7 +242,7 @@ impl<'de> Deserialize<'de> for Retry {
 struct RetryVisitor;
 
 impl<'de> Visitor<'de> for RetryVisitor {
-    type Value = Retry;
+    type Value = RetryValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -246,15 +250,15 @@ impl<'de> Visitor<'de> for RetryVisitor {
         )
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Retry, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<RetryValue, E> {
         match text {
-            "never" => Ok(Retry::Never),
+            "never" => Ok(RetryValue::Never),
             _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Retry, A::Error> {
-        RetryOptions::deserialize(MapAccessDeserializer::new(map)).map(Retry::Policy)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RetryValue, A::Error> {
+        RetryOptions::deserialize(MapAccessDeserializer::new(map)).map(RetryValue::Policy)
     }
 }
 

@@ -60,9 +60,9 @@ fn scalar<'de, T: Scalar, D: Deserializer<'de>>(deserializer: D) -> Result<T, D:
     deserializer.deserialize_any(ScalarVisitor(PhantomData))
 }
 
-struct Span(Duration);
+struct SpanValue(Duration);
 
-impl Scalar for Span {
+impl Scalar for SpanValue {
     const EXPECTED: &'static str = SPAN;
 
     fn of_integer(number: i64) -> Result<Self, String> {
@@ -99,7 +99,7 @@ fn parse_span(text: &str) -> Option<Duration> {
 }
 
 pub(super) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    scalar::<Span, _>(from).map(|span| Some(span.0))
+    scalar::<SpanValue, _>(from).map(|span| Some(span.0))
 }
 
 fn at_least<'de, D: Deserializer<'de>>(
@@ -124,9 +124,9 @@ pub(super) fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durat
     at_least(from, millis(1), rule)
 }
 
-struct Count(u32);
+struct CountValue(u32);
 
-impl Scalar for Count {
+impl Scalar for CountValue {
     const EXPECTED: &'static str = "a whole number, 1 or more";
 
     fn of_integer(number: i64) -> Result<Self, String> {
@@ -138,7 +138,7 @@ impl Scalar for Count {
 }
 
 pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    scalar::<Count, _>(from).map(|count| Some(count.0))
+    scalar::<CountValue, _>(from).map(|count| Some(count.0))
 }
 
 struct Percent(u8);

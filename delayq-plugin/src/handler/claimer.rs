@@ -32,7 +32,7 @@ pub(super) struct Claimer {
     place: Place,
     /// The wait for a slot.
     slot: OneCall<()>,
-    purpose: Purpose,
+    purpose: ClaimPurpose,
     next_at: Duration,
     /// Woken during a claim that may have been too early to see the reason.
     is_woken: bool,
@@ -49,7 +49,7 @@ pub(super) struct Claimer {
 
 /// The purpose of the next claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum ClaimPurpose {
     /// Find out if anything is due.
     Look,
     /// Take the due tasks that the last claim left.
@@ -70,7 +70,7 @@ impl Claimer {
     pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>, wiring: Wiring) -> Self {
         Self {
             place: context.slots.place(),
-            purpose: Purpose::Look,
+            purpose: ClaimPurpose::Look,
             context,
             bucket,
             wiring,
@@ -110,7 +110,7 @@ impl Claimer {
 
     /// The time when a claim may find something, or when it is retried after a failure.
     pub(super) fn expects_at(&self) -> Option<Duration> {
-        if self.purpose == Purpose::Probe {
+        if self.purpose == ClaimPurpose::Probe {
             return Some(self.next_at);
         }
         self.due_at
@@ -135,11 +135,11 @@ impl Claimer {
 
     /// Starts a claim, or waits for a slot if all are taken.
     pub(super) fn start(&mut self) {
-        if self.purpose == Purpose::Probe {
+        if self.purpose == ClaimPurpose::Probe {
             return self.send(None);
         }
         let most = self.context.share().min(MAX_BATCH);
-        self.place.ask(most, self.purpose == Purpose::Rest);
+        self.place.ask(most, self.purpose == ClaimPurpose::Rest);
         self.start_with_given();
     }
 
@@ -163,10 +163,10 @@ impl Claimer {
             .count(self.is_for_wake_up, batch.is_fruitful(), due_at);
         self.due_at = due_at;
         self.purpose = match batch.next_in {
-            Some(Duration::ZERO) => Purpose::Rest,
-            _ => Purpose::Look,
+            Some(Duration::ZERO) => ClaimPurpose::Rest,
+            _ => ClaimPurpose::Look,
         };
-        if self.purpose == Purpose::Look {
+        if self.purpose == ClaimPurpose::Look {
             self.place.withdraw();
         }
         self.next_at = due_at.map_or(poll_at, |due_at| due_at.min(poll_at));
@@ -177,7 +177,7 @@ impl Claimer {
 
     /// Plans a probe after a failed claim.
     pub(super) fn failed(&mut self, now: Duration) {
-        self.purpose = Purpose::Probe;
+        self.purpose = ClaimPurpose::Probe;
         self.place.withdraw();
         self.next_at = now + self.backoff.next();
     }
@@ -192,7 +192,7 @@ impl Claimer {
     /// Asks for the slots of the next claim during this one, if due tasks were left.
     fn ask_ahead(&mut self, reserved: usize) {
         match self.context.share().saturating_sub(reserved).min(MAX_BATCH) {
-            most if most > 0 && self.purpose == Purpose::Rest => self.place.ask(most, true),
+            most if most > 0 && self.purpose == ClaimPurpose::Rest => self.place.ask(most, true),
             _ => self.place.withdraw(),
         }
     }

@@ -76,7 +76,7 @@ pub struct DelayBucketHandler {
 }
 
 #[derive(Debug)]
-enum Event {
+enum LoopEvent {
     Settled(Settled),
     Extended(Extended),
     Claim(ClaimEvent),
@@ -203,7 +203,7 @@ impl DelayBucketHandler {
         [claim, settle, stop, lease].into_iter().flatten().min()
     }
 
-    async fn next_event(&mut self, now: Duration) -> Event {
+    async fn next_event(&mut self, now: Duration) -> LoopEvent {
         let poll_at = now.saturating_add(self.context.poll);
         let wake_at = self.next_wake(now).unwrap_or(poll_at);
         if !self.timer.is_under_way() || self.timer_at != wake_at {
@@ -214,39 +214,41 @@ impl DelayBucketHandler {
             // The order in which calls are sent. A claim must not take over a lock that has just
             // expired while the settlement or extension that would have saved it still waits.
             biased;
-            settled = self.settler.answer() => settled.map_or(Event::Timer, Event::Settled),
-            extended = self.extender.answer() => Event::Extended(extended),
-            claim = self.claimer.event() => Event::Claim(claim),
-            Some(finished) = self.attempts.next_finished() => Event::Finished(finished),
-            () = self.wiring.wake.notified() => Event::Woken,
-            () = self.timer.answer() => Event::Timer,
-            () = self.wiring.idleness.asked() => Event::Timer,
+            settled = self.settler.answer() => settled.map_or(LoopEvent::Timer, LoopEvent::Settled),
+            extended = self.extender.answer() => LoopEvent::Extended(extended),
+            claim = self.claimer.event() => LoopEvent::Claim(claim),
+            Some(finished) = self.attempts.next_finished() => LoopEvent::Finished(finished),
+            () = self.wiring.wake.notified() => LoopEvent::Woken,
+            () = self.timer.answer() => LoopEvent::Timer,
+            () = self.wiring.idleness.asked() => LoopEvent::Timer,
             // An error means that the plugin is gone without a shutdown. The timer still runs.
-            Ok(()) = self.wiring.phase.changed() => Event::Timer,
-            Ok(()) = self.wiring.type_phase.changed() => Event::Timer,
+            Ok(()) = self.wiring.phase.changed() => LoopEvent::Timer,
+            Ok(()) = self.wiring.type_phase.changed() => LoopEvent::Timer,
         }
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: LoopEvent) {
         match event {
-            Event::Settled(settled) => self.on_settled(settled),
-            Event::Extended(extended) => self.on_extended(extended),
-            Event::Claim(ClaimEvent::Answered(Ok(batch))) => self.on_batch(batch),
-            Event::Claim(ClaimEvent::Answered(Err(error))) => {
+            LoopEvent::Settled(settled) => self.on_settled(settled),
+            LoopEvent::Extended(extended) => self.on_extended(extended),
+            LoopEvent::Claim(ClaimEvent::Answered(Ok(batch))) => self.on_batch(batch),
+            LoopEvent::Claim(ClaimEvent::Answered(Err(error))) => {
                 self.claimer.failed(self.elapsed());
                 self.wiring.status.failed(CLAIM, error);
             }
-            Event::Claim(ClaimEvent::Slot) if self.may_claim() => self.claimer.start_with_given(),
-            Event::Claim(ClaimEvent::Slot) => self.claimer.stop(),
-            Event::Finished(finished) => {
+            LoopEvent::Claim(ClaimEvent::Slot) if self.may_claim() => {
+                self.claimer.start_with_given();
+            }
+            LoopEvent::Claim(ClaimEvent::Slot) => self.claimer.stop(),
+            LoopEvent::Finished(finished) => {
                 let now = self.elapsed();
                 self.settler.extend(self.attempts.finish(finished, now));
             }
-            Event::Woken => {
+            LoopEvent::Woken => {
                 self.context.report.woken();
                 self.claimer.wake(self.elapsed());
             }
-            Event::Timer => {}
+            LoopEvent::Timer => {}
         }
     }
 

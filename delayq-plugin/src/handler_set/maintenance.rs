@@ -264,7 +264,7 @@ impl Maintenance {
             }
             match shared.store.register_type(&task_type).await {
                 Ok(()) => {
-                    warn!(%task_type, "the type was missing from the store's list; listed it again");
+                    warn!(%task_type, "the type was missing from the store's list and is listed again");
                     shared.forget_declared(&task_type);
                 }
                 Err(error) => {

@@ -14,7 +14,7 @@ use crate::type_context::TypeContext;
 use crate::workers::{TypeWorkers, broken_rule, check_shards, effective};
 
 /// The change of one type.
-struct Change {
+struct TypeChange {
     task_type: TaskType,
     /// Its workers, with the options that can be applied now.
     workers: TypeWorkers,
@@ -29,7 +29,7 @@ pub(super) fn reload(shared: &Shared, config: &Arc<Config>) -> Result<Reloaded, 
     let mut changes = Vec::new();
     for (task_type, served) in &state.types {
         if let Some(wanted) = shared.registry.of_type_by(config, task_type) {
-            changes.push(Change::of(&served.context, &wanted, config)?);
+            changes.push(TypeChange::of(&served.context, &wanted, config)?);
         }
     }
     shared.registry.configure(Arc::clone(config));
@@ -55,7 +55,7 @@ pub(super) fn reload(shared: &Shared, config: &Arc<Config>) -> Result<Reloaded, 
     Ok(reloaded)
 }
 
-impl Change {
+impl TypeChange {
     fn of(
         context: &TypeContext,
         wanted: &TypeWorkers,

@@ -23,11 +23,11 @@ const NO_NAMESPACE: &str = "default";
 /// The metrics of one plugin, or of one submit service. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCounts>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedCounts {
     namespace: SharedString,
     types: RwLock<HashMap<TaskType, Arc<SendCounts>>>,
     others: Arc<SendCounts>,
@@ -45,7 +45,7 @@ impl Metrics {
             namespace: namespace.clone(),
             task_type: SharedString::const_str(OTHERS),
         };
-        let shared = Shared {
+        let shared = SharedCounts {
             namespace,
             types: RwLock::default(),
             others: Arc::new(SendCounts::new(others)),

@@ -46,11 +46,11 @@ const MAX_STEPS: usize = 3_000;
 pub struct Schedule {
     text: String,
     zone: Option<TimeZone>,
-    kind: Kind,
+    kind: ScheduleKind,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum ScheduleKind {
     /// Matched against local time as if it were UTC.
     Cron {
         crontab: Box<Crontab>,
@@ -70,8 +70,8 @@ impl Schedule {
         let text = every.split_whitespace().collect::<Vec<_>>().join(" ");
         let fields = text.split(' ').count();
         let kind = match interval(&text) {
-            Some(interval) => Kind::Every(interval?),
-            None if fields == 5 => Kind::cron(&text)?,
+            Some(interval) => ScheduleKind::Every(interval?),
+            None if fields == 5 => ScheduleKind::cron(&text)?,
             None => return Err(not_understood(every)),
         };
         let zone = None;
@@ -96,7 +96,7 @@ impl Schedule {
     /// # Errors
     /// `InvalidInput` for an unknown zone, and for an interval, which has none.
     pub fn zone(mut self, name: &str) -> Result<Self> {
-        if matches!(self.kind, Kind::Every(_)) {
+        if matches!(self.kind, ScheduleKind::Every(_)) {
             let reason = "an interval has no zone: leave the zone out, or write five fields";
             return Err(invalid(&self.text, reason));
         }
@@ -115,13 +115,13 @@ impl Schedule {
     #[must_use]
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let next = match &self.kind {
-            Kind::Every(every) => {
+            ScheduleKind::Every(every) => {
                 let every = i64::try_from(every.as_millis()).ok()?;
                 Some(Timestamp::from_millis(
                     (time.as_millis() / every + 1) * every,
                 ))
             }
-            Kind::Cron { crontab, is_hourly } => {
+            ScheduleKind::Cron { crontab, is_hourly } => {
                 let after = jiff::Timestamp::from_millisecond(time.as_millis()).ok()?;
                 let zone = self.time_zone();
                 let next = if *is_hourly {
@@ -189,7 +189,7 @@ fn interval(text: &str) -> Option<Result<Duration>> {
     Some(Ok(interval))
 }
 
-impl Kind {
+impl ScheduleKind {
     fn cron(text: &str) -> Result<Self> {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;

@@ -20,7 +20,7 @@ pub(super) struct FairQueue {
     /// The place of the type that got a slot last.
     now: u64,
     types: Vec<Type>,
-    asks: Vec<Ask>,
+    asks: Vec<SlotRequest>,
     handlers: u64,
     /// Number of slots given so far; orders the handlers of one type.
     given: u64,
@@ -36,7 +36,7 @@ struct Type {
 
 /// A handler that asks for slots.
 #[derive(Debug)]
-struct Ask {
+struct SlotRequest {
     handler: u64,
     of: usize,
     most: usize,
@@ -121,12 +121,12 @@ impl FairQueue {
             ask.most = most;
             return self.give();
         }
-        let is_waiting = |ask: &Ask| ask.of == demand.of && ask.given < ask.most;
+        let is_waiting = |ask: &SlotRequest| ask.of == demand.of && ask.given < ask.most;
         let is_waiting = self.asks.iter().any(is_waiting);
         if let Some(one) = self.types.get_mut(demand.of).filter(|_| !is_waiting) {
             one.place = one.place.max(self.now);
         }
-        self.asks.push(Ask {
+        self.asks.push(SlotRequest {
             handler,
             of: demand.of,
             most,

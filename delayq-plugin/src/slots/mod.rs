@@ -20,10 +20,10 @@ pub(crate) const MAX_WEIGHT: u32 = 100;
 
 /// The declared pools, and the slots of all served types.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots(Arc<Mutex<State>>);
+pub(crate) struct Slots(Arc<Mutex<SlotState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotState {
     pools: BTreeMap<String, Pool>,
     weights: Vec<(TypePattern, u32)>,
     types: BTreeMap<TaskType, TypeSlots>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Slots {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Slots {
     }
 }
 
-impl State {
+impl SlotState {
     /// The weight by the longest pattern, or else by the worker.
     fn weight(&self, task_type: &TaskType, options: &WorkerOptions) -> u32 {
         let mut weights: Vec<_> = self.weights.iter().collect();

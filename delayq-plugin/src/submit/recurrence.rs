@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 80;
 const MAX_ENDED: usize = 100;
 
 /// A task that is an occurrence.
-struct Found {
+struct FoundOccurrence {
     info: TaskInfo,
     occurrence: Occurrence,
 }
@@ -209,14 +209,18 @@ impl Chain<'_> {
     }
 }
 
-impl Found {
+impl FoundOccurrence {
     fn has_started(&self) -> bool {
         self.info.attempt > 0 || self.info.history != AttemptHistory::default()
     }
 }
 
 /// The waiting occurrences of the recurring task `name`, of any schedule, by due time.
-async fn waiting(tasks: &TaskSubmitService, task_type: &str, name: &str) -> Result<Vec<Found>> {
+async fn waiting(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+    name: &str,
+) -> Result<Vec<FoundOccurrence>> {
     occurrences(tasks, task_type, name, TaskState::Scheduled).await
 }
 
@@ -225,7 +229,7 @@ async fn occurrences(
     task_type: &str,
     name: &str,
     state: TaskState,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundOccurrence>> {
     let (mut found, mut cursor) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
         let page = tasks
@@ -233,7 +237,7 @@ async fn occurrences(
             .await?;
         found.extend(page.tasks.into_iter().filter_map(|info| {
             let occurrence = Occurrence::of_info(name, &info)?;
-            Some(Found { info, occurrence })
+            Some(FoundOccurrence { info, occurrence })
         }));
         cursor = page.next;
         if cursor.is_none() {

@@ -26,6 +26,18 @@ fn a_class_that_is_given_twice_is_refused() {
 }
 
 #[test]
+fn a_path_that_a_shell_would_expand_is_refused_with_what_to_write() {
+    for (url, instead) in [
+        ("sqlite:~/a.sqlite", "sqlite:./~/a.sqlite"),
+        ("sqlite:$HOME/a", "sqlite:./$HOME/a"),
+    ] {
+        let refused = parse(url, StoreOptions::default()).unwrap_err().to_string();
+        assert!(refused.contains(instead), "{refused}");
+        parse(instead, StoreOptions::default()).unwrap();
+    }
+}
+
+#[test]
 fn options_of_the_redis_store_are_left_to_it() {
     let of = |url| parse(url, StoreOptions::default()).unwrap();
     for (url, rest) in [
@@ -154,7 +166,7 @@ proptest! {
             }
             Err(error) => {
                 let message = error.to_string();
-                let rules = ["memory:", "durability=memory", "memory, process", "sqlite:PATH"];
+                let rules = ["memory:", "durability=memory", "memory, process", "sqlite:PATH", "sqlite:./"];
                 prop_assert!(rules.iter().any(|rule| message.contains(rule)), "{url}: {message}");
             }
         }

@@ -48,7 +48,7 @@ impl<T> Clone for Good<T> {
 
 /// The snapshots of one kind of view, by key.
 pub(crate) struct Cache<T> {
-    slots: Mutex<HashMap<String, Arc<Slot<T>>>>,
+    slots: Mutex<HashMap<String, Arc<CacheSlot<T>>>>,
 }
 
 impl<T> Default for Cache<T> {
@@ -64,13 +64,13 @@ impl<T> fmt::Debug for Cache<T> {
     }
 }
 
-struct Slot<T> {
-    state: Mutex<State<T>>,
+struct CacheSlot<T> {
+    state: Mutex<CacheState<T>>,
     /// Notified when the read under way ends.
     ended: Notify,
 }
 
-struct State<T> {
+struct CacheState<T> {
     good: Option<Good<T>>,
     error: Option<Error>,
     /// The duration of the last successful read.
@@ -146,10 +146,10 @@ impl<T: Send + Sync + 'static> Cache<T> {
         }
     }
 
-    fn slot(&self, key: &str, now: Duration) -> Arc<Slot<T>> {
+    fn slot(&self, key: &str, now: Duration) -> Arc<CacheSlot<T>> {
         let mut slots = self.lock();
         if !slots.contains_key(key) && slots.len() >= MAX_SLOTS {
-            let used_at = |slot: &Slot<T>| slot.lock().used_at;
+            let used_at = |slot: &CacheSlot<T>| slot.lock().used_at;
             let oldest = slots.iter().min_by_key(|(_, slot)| used_at(slot));
             let oldest = oldest.map(|(key, _)| key.clone());
             oldest.and_then(|key| slots.remove(&key));
@@ -159,14 +159,14 @@ impl<T: Send + Sync + 'static> Cache<T> {
         Arc::clone(slot)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot<T>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CacheSlot<T>>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Default for Slot<T> {
+impl<T> Default for CacheSlot<T> {
     fn default() -> Self {
-        let state = State {
+        let state = CacheState {
             good: None,
             error: None,
             took: Duration::ZERO,
@@ -182,8 +182,8 @@ impl<T> Default for Slot<T> {
     }
 }
 
-impl<T> Slot<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+impl<T> CacheSlot<T> {
+    fn lock(&self) -> MutexGuard<'_, CacheState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,7 +195,7 @@ impl<T> Slot<T> {
     ) {
         let clock = tasks.clock();
         let began = clock.elapsed();
-        let reading = Reading { slot: &self };
+        let reading = ReadMark { slot: &self };
         let answer = tokio::time::timeout(READ_LIMIT, read).await;
         let answer = answer.unwrap_or_else(|_| {
             let detail = format!("no answer within {} s", READ_LIMIT.as_secs());
@@ -225,11 +225,11 @@ impl<T> Slot<T> {
 }
 
 /// Marks a read as under way. The mark is removed on drop, so also after a panic.
-struct Reading<'a, T> {
-    slot: &'a Slot<T>,
+struct ReadMark<'a, T> {
+    slot: &'a CacheSlot<T>,
 }
 
-impl<T> Drop for Reading<'_, T> {
+impl<T> Drop for ReadMark<'_, T> {
     fn drop(&mut self) {
         let mut state = self.slot.lock();
         state.is_reading = false;

@@ -7,9 +7,9 @@ use crate::pb;
 use crate::pb::error::Kind;
 
 /// The parts of an error: its kind, texts and numbers.
-struct Parts(pb::Error);
+struct ErrorParts(pb::Error);
 
-impl Parts {
+impl ErrorParts {
     fn new(kind: Kind, message: String) -> Self {
         Self(pb::Error {
             message,
@@ -36,7 +36,7 @@ impl From<Error> for pb::Error {
     )]
     fn from(error: Error) -> Self {
         let message = error.to_string();
-        let new = |kind| Parts::new(kind, message.clone());
+        let new = |kind| ErrorParts::new(kind, message.clone());
         let of_store = |kind, store, detail: String| {
             let parts = new(kind).text("detail", detail);
             let store: String = store;

@@ -46,7 +46,7 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// The implementation of the service.
 #[derive(Clone, Debug)]
-struct Door {
+struct GrpcService {
     app: App,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn router(app: App) -> Router {
     let limit = app.config.max_message_bytes.saturating_add(BATCH_BYTES);
     let (health, health_service) = tonic_health::server::health_reporter();
     let stopping = app.stopping.clone();
-    tokio::spawn(report_health::<DelayqServer<Door>>(health, stopping));
-    let service = DelayqServer::new(Door { app })
+    tokio::spawn(report_health::<DelayqServer<GrpcService>>(health, stopping));
+    let service = DelayqServer::new(GrpcService { app })
         .max_decoding_message_size(limit)
         .max_encoding_message_size(usize::MAX);
     let routes = Routes::new(service).add_service(health_service);
@@ -67,7 +67,7 @@ pub(crate) fn router(app: App) -> Router {
         .layer(map_response(delivery::delivering))
 }
 
-impl Door {
+impl GrpcService {
     /// Checks the caller and its right, and runs the operation.
     async fn answer<O: Run>(&self, request: Request<O>) -> Result<Response<O::Answer>, Status> {
         let (metadata, extensions, operation) = request.into_parts();
@@ -121,7 +121,7 @@ macro_rules! service {
         $(operation!($request -> pb::$answer, $scope);)*
 
         #[tonic::async_trait]
-        impl pb::delayq_server::Delayq for Door {
+        impl pb::delayq_server::Delayq for GrpcService {
             $(async fn $method(
                 &self,
                 request: Request<pb::$request>,

@@ -46,11 +46,11 @@ pub(crate) use self::health::shown as shown_metrics;
     info(title = "delayq", description = "Delayed tasks: on time, never early, never lost once accepted."),
     tags((name = "tasks", description = "One task"))
 )]
-struct Document;
+struct ApiDocument;
 
 /// The documented routes.
 fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    OpenApiRouter::with_openapi(ApiDocument::openapi())
         .merge(tasks::routes())
         .merge(changes::routes())
         .merge(reply::routes())

@@ -36,7 +36,7 @@ const DOUBT: Duration = Duration::from_secs(30);
 
 /// A source of instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum InstanceSource {
     Eureka,
     Fixed,
     Dns,
@@ -46,7 +46,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Discovery {
     config: ServiceConfig,
-    found: RwLock<HashMap<Source, Vec<Arc<Instance>>>>,
+    found: RwLock<HashMap<InstanceSource, Vec<Arc<Instance>>>>,
     index: RwLock<Arc<Index>>,
     /// The records of the registry, unchanged.
     records: RwLock<Arc<Vec<serde_json::Value>>>,
@@ -66,7 +66,7 @@ impl Discovery {
             doubts: Mutex::default(),
             turn: AtomicUsize::new(fastrand::usize(..1_000)),
         };
-        discovery.put(Source::Fixed, fixed::instances(config));
+        discovery.put(InstanceSource::Fixed, fixed::instances(config));
         discovery
     }
 
@@ -113,7 +113,7 @@ impl Discovery {
         }
     }
 
-    fn put(&self, source: Source, instances: Vec<Instance>) {
+    fn put(&self, source: InstanceSource, instances: Vec<Instance>) {
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         let before = found.get(&source);
         let is_same = before.is_some_and(|before| {

@@ -23,11 +23,11 @@ pub struct Health {
     spaces: Arc<Spaces>,
     own: Arc<dyn Store>,
     stopping: Stopping,
-    last: Mutex<Option<Reading>>,
+    last: Mutex<Option<HealthReading>>,
 }
 
 #[derive(Clone, Debug)]
-struct Reading {
+struct HealthReading {
     at: Instant,
     trouble: Option<String>,
 }
@@ -54,7 +54,7 @@ impl Health {
         } else {
             let trouble = self.trouble().await;
             let at = Instant::now();
-            *last = Some(Reading {
+            *last = Some(HealthReading {
                 at,
                 trouble: trouble.clone(),
             });

@@ -21,12 +21,12 @@ const MAX_BUCKETS: usize = 20_000;
 
 /// The owner of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Holder {
+enum BucketOwner {
     Token(String),
     Namespace(Namespace),
 }
 
-impl Holder {
+impl BucketOwner {
     fn policy(&self) -> &'static str {
         match self {
             Self::Token(_) => "token",
@@ -49,7 +49,7 @@ pub struct Payer<'a> {
 #[derive(Debug)]
 pub struct Limits {
     config: Arc<Config>,
-    buckets: Mutex<HashMap<Holder, TokenBucket>>,
+    buckets: Mutex<HashMap<BucketOwner, TokenBucket>>,
 }
 
 impl Limits {
@@ -77,9 +77,9 @@ impl Limits {
 
     fn charge_at(&self, payer: Payer<'_>, cost: u32, now: Instant) -> Charge {
         let token_rate = payer.rate.or(self.config.limits.token_rate);
-        let token = token_rate.map(|rate| (Holder::Token(payer.token.to_owned()), rate));
+        let token = token_rate.map(|rate| (BucketOwner::Token(payer.token.to_owned()), rate));
         let rate = self.of(payer.namespace).rate;
-        let namespace = rate.map(|rate| (Holder::Namespace(payer.namespace.clone()), rate));
+        let namespace = rate.map(|rate| (BucketOwner::Namespace(payer.namespace.clone()), rate));
         let wanted: Vec<_> = token.into_iter().chain(namespace).collect();
         if wanted.is_empty() {
             return Charge::new(cost);

@@ -73,12 +73,12 @@ pub struct Push {
     store: Arc<dyn Store>,
     /// Notified when this server changes a target.
     news: Notify,
-    serving: Mutex<Serving>,
+    serving: Mutex<ServingState>,
 }
 
 /// The state of the plugin.
 #[derive(Debug, Default)]
-struct Serving {
+struct ServingState {
     /// Started when the first target is set.
     plugin: Option<Arc<DelayQueuePlugin>>,
     served: BTreeMap<TypePattern, WorkerOptions>,

@@ -10,6 +10,10 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::limits::Ledger;
 
+/// The route label of a request, set on the answer by a front that finds routes itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Route(pub &'static str);
+
 /// Adds accounting to routes.
 pub fn counted(app: &App, router: Router) -> Router {
     router.layer(from_fn_with_state(app.clone(), keep))
@@ -25,6 +29,8 @@ pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> R
     let ledger = Ledger::default();
     request.extensions_mut().insert(ledger.clone());
     let mut response = next.run(request).await;
+    let own = response.extensions().get::<Route>();
+    let route = own.map_or(route, |own| own.0.to_owned());
     let status = response.status();
     if let Some(mut charge) = ledger.take() {
         if status.is_server_error() || is_own_fault(response.headers()) {

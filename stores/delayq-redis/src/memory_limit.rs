@@ -63,7 +63,7 @@ impl Memory {
 
 /// The last answer of a server about its memory.
 #[derive(Debug, Default)]
-struct Snapshot {
+struct MemoryAnswer {
     /// The time of the answer.
     at: Option<Instant>,
     is_asking: bool,
@@ -73,7 +73,7 @@ struct Snapshot {
     full: Option<Error>,
 }
 
-impl Snapshot {
+impl MemoryAnswer {
     fn is_fresh(&self) -> bool {
         self.is_hidden || self.at.is_some_and(|at| at.elapsed() < MAX_AGE)
     }
@@ -90,7 +90,7 @@ impl Snapshot {
 }
 
 /// The snapshots of one server.
-type Observed = Arc<watch::Sender<Snapshot>>;
+type Observed = Arc<watch::Sender<MemoryAnswer>>;
 
 /// The share of a server's memory up to which it gets new tasks.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ async fn ask(server: Arc<Server>, observed: Observed, share: f64, deadline: Inst
             (Some(_), Ok(())) => tracing::info!(store = %place, "the server has room: submits are accepted again"),
             _ => {}
         }
-        *snapshot = Snapshot {
+        *snapshot = MemoryAnswer {
             at: Some(Instant::now()),
             is_asking: false,
             is_hidden,
@@ -223,10 +223,10 @@ mod tests {
         let observed = Observed::default();
         assert!(begin(&observed));
         assert!(!begin(&observed), "somebody asks");
-        let answered = |is_hidden| Snapshot {
+        let answered = |is_hidden| MemoryAnswer {
             at: Some(Instant::now()),
             is_hidden,
-            ..Snapshot::default()
+            ..MemoryAnswer::default()
         };
         observed.send_replace(answered(false));
         assert!(!begin(&observed), "somebody has asked just now");
@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_submit_that_asks_is_not_answered_by_a_verdict_that_is_being_revised() {
-        let mut snapshot = Snapshot {
+        let mut snapshot = MemoryAnswer {
             full: Some(Error::Closed("x")),
-            ..Snapshot::default()
+            ..MemoryAnswer::default()
         };
         assert!(snapshot.known().is_some_and(|known| known.is_err()));
         snapshot.is_asking = true;

@@ -152,7 +152,7 @@ fn bad_address(address: &str) -> Error {
 /// answer. Cheap to clone.
 #[derive(Clone)]
 pub struct EurekaClient {
-    servers: Arc<[Server]>,
+    servers: Arc<[RegistryServer]>,
     /// The server that answered last.
     good: Arc<AtomicUsize>,
     http: HttpClient,
@@ -160,13 +160,13 @@ pub struct EurekaClient {
 
 /// One server of a registry.
 #[derive(Clone)]
-struct Server {
+struct RegistryServer {
     url: String,
     /// Of a URL with a user and a password.
     authorization: Option<HeaderValue>,
 }
 
-impl Server {
+impl RegistryServer {
     fn new(text: &str) -> Result<Self> {
         let refused = || {
             let reason = "write each as http://HOST:8761/eureka";
@@ -198,7 +198,9 @@ impl EurekaClient {
     /// # Errors
     /// [`Error::InvalidInput`] for no URL, and for one that cannot be one.
     pub fn new<T: AsRef<str>>(urls: impl IntoIterator<Item = T>) -> Result<Self> {
-        let servers = urls.into_iter().map(|url| Server::new(url.as_ref()));
+        let servers = urls
+            .into_iter()
+            .map(|url| RegistryServer::new(url.as_ref()));
         let servers: Vec<_> = servers.collect::<Result<_>>()?;
         if servers.is_empty() {
             return Err(Error::invalid("URL of the registry", "give at least one"));

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 /// The tasks that run, by type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Load(Arc<Inner>);
+pub(crate) struct Load(Arc<LoadState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct LoadState {
     running: Mutex<Running>,
     /// A task has ended.
     ended: Notify,

@@ -32,9 +32,9 @@ pub(crate) struct Service {
 }
 
 /// Tells a run to stop when whoever called has gone.
-struct StopOnDrop(StopSignal);
+struct StopRunOnDrop(StopSignal);
 
-impl Drop for StopOnDrop {
+impl Drop for StopRunOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -98,7 +98,7 @@ impl Service {
         };
         debug!(task_type = %call.task_type, id = %call.id, attempt = call.attempt, "called");
         let stop = StopSignal::new();
-        let gone = StopOnDrop(stop.clone());
+        let gone = StopRunOnDrop(stop.clone());
         let (attempt, message) = call.into_attempt(self.workers.now());
         let end = self.end.clone();
         // A task of its own: it goes on when the connection is lost.

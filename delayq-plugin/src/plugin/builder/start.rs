@@ -57,13 +57,13 @@ pub(crate) struct Prepared {
 }
 
 /// The store of a builder.
-struct Opened {
+struct OpenedStore {
     service: TaskSubmitService,
     is_opened_here: bool,
 }
 
 /// Checks the builder's settings and opens its store.
-async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<Opened, StartError> {
+async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
     let opened = match builder.store.take() {
@@ -84,13 +84,13 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<Opened, StartErro
     if builder.components.get::<TaskSubmitService>().is_err() {
         builder.components.insert(service.clone());
     }
-    Ok(Opened {
+    Ok(OpenedStore {
         service,
         is_opened_here,
     })
 }
 
-impl Opened {
+impl OpenedStore {
     /// Builds the workers. Nothing runs yet.
     async fn prepare(self, builder: &DelayQueuePluginBuilder) -> Result<Prepared, StartError> {
         let Self {

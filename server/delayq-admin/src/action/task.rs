@@ -15,19 +15,19 @@ use crate::message::{Form, entered};
 use crate::visit::Visit;
 
 /// The task that a form names.
-struct Named<'a> {
+struct NamedTask<'a> {
     task_type: &'a str,
     id: &'a str,
 }
 
-fn named(visit: &Visit) -> Named<'_> {
-    Named {
+fn named(visit: &Visit) -> NamedTask<'_> {
+    NamedTask {
         task_type: visit.fields.get("type"),
         id: visit.fields.get("id"),
     }
 }
 
-impl Named<'_> {
+impl NamedTask<'_> {
     fn link(&self) -> Link {
         Link::to("/task")
             .with("type", self.task_type)
@@ -98,7 +98,7 @@ pub(crate) async fn edit(Extension(visit): Extension<Visit>) -> Response {
 }
 
 /// The dead task that a form names.
-fn dead(task: &Named<'_>) -> Result<DeadSelection> {
+fn dead(task: &NamedTask<'_>) -> Result<DeadSelection> {
     Ok(DeadSelection::of(task.task_type).ids(vec![TaskId::new(task.id)?]))
 }
 

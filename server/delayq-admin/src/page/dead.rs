@@ -36,7 +36,7 @@ struct Sample {
 }
 
 /// A group.
-struct Row {
+struct GroupRow {
     task_type: String,
     type_href: String,
     error: String,
@@ -65,13 +65,13 @@ struct JobRow {
 
 #[derive(Template)]
 #[template(path = "dead.html")]
-struct Body<'a> {
+struct DeadBody<'a> {
     visit: &'a Visit,
     page: &'a DeadPage,
     action: String,
     said: String,
     is_complete: bool,
-    rows: Vec<Row>,
+    rows: Vec<GroupRow>,
     left_out: usize,
     jobs: Vec<JobRow>,
     may_stop: bool,
@@ -118,7 +118,7 @@ impl Page for DeadPage {
             (is_one && data.count > 0 && visit.may(role)).then(|| visit.href(&link))
         };
         let jobs = visit.app.jobs.all();
-        Body {
+        DeadBody {
             visit,
             page: self,
             action: visit.href(&Link::to("/dead")),
@@ -152,7 +152,7 @@ impl DeadPage {
     }
 }
 
-fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> Row {
+fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> GroupRow {
     let name = group.task_type.as_str();
     let sample = |id: &delayq_plugin::TaskId| Sample {
         id: id.to_string(),
@@ -167,7 +167,7 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> Row {
         };
         visit.may(role).then(|| visit.href(&link))
     };
-    Row {
+    GroupRow {
         task_type: name.to_owned(),
         type_href: visit.href(&Link::to("/type").with("name", name)),
         error: one_line(&group.error, ROW_CHARS),

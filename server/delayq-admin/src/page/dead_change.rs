@@ -61,7 +61,7 @@ pub(crate) struct DeadChange<F> {
 
 #[derive(Template)]
 #[template(path = "dead_change.html")]
-struct Body<'a> {
+struct DeadChangeBody<'a> {
     visit: &'a Visit,
     verb: &'static str,
     means: &'static str,
@@ -133,7 +133,7 @@ impl<F: Fate> Page for DeadChange<F> {
     }
 
     fn body(&self, visit: &Visit, data: &u64) -> askama::Result<String> {
-        Body {
+        DeadChangeBody {
             visit,
             verb: F::VERB,
             means: F::MEANS,

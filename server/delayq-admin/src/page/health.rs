@@ -20,7 +20,7 @@ use crate::visit::Visit;
 pub(crate) struct HealthPage;
 
 /// A finding.
-struct Row {
+struct FindingRow {
     class: &'static str,
     icon: &'static str,
     severity: &'static str,
@@ -33,8 +33,8 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "health.html")]
-struct Body {
-    rows: Vec<Row>,
+struct HealthBody {
+    rows: Vec<FindingRow>,
 }
 
 impl Page for HealthPage {
@@ -68,11 +68,11 @@ impl Page for HealthPage {
 
     fn body(&self, visit: &Visit, data: &Vec<Finding>) -> askama::Result<String> {
         let rows = data.iter().map(|finding| row(visit, finding)).collect();
-        Body { rows }.render()
+        HealthBody { rows }.render()
     }
 }
 
-fn row(visit: &Visit, finding: &Finding) -> Row {
+fn row(visit: &Visit, finding: &Finding) -> FindingRow {
     let (class, icon, severity) = match finding.severity {
         Severity::Error => ("bad", "✕", "error"),
         Severity::Warning => ("warn", "▲", "warning"),
@@ -80,7 +80,7 @@ fn row(visit: &Visit, finding: &Finding) -> Row {
     };
     let task_type = finding.task_type.as_ref();
     let task_type = task_type.map_or_else(String::new, ToString::to_string);
-    Row {
+    FindingRow {
         class,
         icon,
         severity,

@@ -27,7 +27,7 @@ struct Served {
 }
 
 /// An instance.
-struct Row {
+struct InstanceRow {
     id: String,
     full_id: String,
     host: String,
@@ -45,8 +45,8 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "instances.html")]
-struct Body {
-    rows: Vec<Row>,
+struct InstancesBody {
+    rows: Vec<InstanceRow>,
     said: String,
     has_versions: bool,
 }
@@ -80,7 +80,7 @@ impl Page for InstancesPage {
         let instances = &data.instances;
         let first = instances.first().map(|one| one.version.as_str());
         let is_other = |one: &InstanceInfo| Some(one.version.as_str()) != first;
-        Body {
+        InstancesBody {
             rows: instances
                 .iter()
                 .map(|one| row(visit, one, data.now))
@@ -92,7 +92,7 @@ impl Page for InstancesPage {
     }
 }
 
-fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> Row {
+fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> InstanceRow {
     let mut sum = Figures::default();
     let works = one.recent.iter().flat_map(|recent| &recent.types);
     works.for_each(|work| sum += &work.figures);
@@ -104,7 +104,7 @@ fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> Row {
         name: name.to_string(),
         href: visit.href(&Link::to("/type").with("name", name)),
     };
-    Row {
+    InstanceRow {
         id: one_line(one.id.short(), 40),
         full_id: one_line(one.id.as_str(), 40),
         host: one_line(&one.host, 100),

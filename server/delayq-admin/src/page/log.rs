@@ -28,7 +28,7 @@ pub(crate) struct LogPage {
 }
 
 /// An entry.
-struct Row {
+struct LogRow {
     number: u64,
     at: Moment,
     actor: String,
@@ -51,11 +51,11 @@ struct End {
 
 #[derive(Template)]
 #[template(path = "log.html")]
-struct Body<'a> {
+struct LogBody<'a> {
     ask: &'a LogAsk,
     action: String,
     ends: Vec<End>,
-    rows: Vec<Row>,
+    rows: Vec<LogRow>,
     is_kept: bool,
     download: String,
     first: Option<String>,
@@ -105,7 +105,7 @@ impl Page for LogPage {
             is_here: self.ask.end == name,
         };
         let is_later = self.ask.before.is_some();
-        Body {
+        LogBody {
             ask: &self.ask,
             action: visit.href(&Link::to("/log")),
             ends: ["done", "refused", "failed", "begun"].map(end).into(),
@@ -132,7 +132,7 @@ impl LogPage {
     }
 }
 
-fn row(entry: &LoggedAction) -> Row {
+fn row(entry: &LoggedAction) -> LogRow {
     let action = &entry.action;
     let (class, icon) = match action.end.as_str() {
         "done" => ("good", "✓"),
@@ -140,7 +140,7 @@ fn row(entry: &LoggedAction) -> Row {
         "begun" => ("calm", "…"),
         _ => ("bad", "✕"),
     };
-    Row {
+    LogRow {
         number: entry.number,
         at: Moment::whole(entry.at),
         actor: one_line(&action.actor, ROW_CHARS),

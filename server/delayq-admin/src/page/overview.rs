@@ -39,7 +39,7 @@ struct Total {
 }
 
 /// One type.
-struct Row {
+struct OverviewRow {
     name: String,
     href: String,
     dead_href: String,
@@ -59,11 +59,11 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Body<'a> {
+struct OverviewBody<'a> {
     page: &'a OverviewPage,
     action: String,
     totals: Vec<Total>,
-    rows: Vec<Row>,
+    rows: Vec<OverviewRow>,
     trouble_count: usize,
     /// The number of matching types.
     found: usize,
@@ -112,7 +112,7 @@ impl Page for OverviewPage {
         let number = self.number.min(pages);
         let rows = named.iter().skip((number - 1) * PAGE).take(PAGE);
         let turn = |number: usize| visit.href(&self.link(number, self.is_trouble));
-        Body {
+        OverviewBody {
             page: self,
             action: visit.href(&Link::to("/")),
             totals: totals(data),
@@ -183,7 +183,7 @@ fn totals(data: &Overview) -> Vec<Total> {
     ]
 }
 
-fn row(visit: &Visit, seen: &TypeOverview) -> Row {
+fn row(visit: &Visit, seen: &TypeOverview) -> OverviewRow {
     let (name, stats) = (seen.task_type.as_str(), &seen.stats);
     let counts = done_by_minute(&seen.minutes, stats.now);
     let lateness = seen.recent.as_ref().map(|recent| &recent.lateness);
@@ -192,7 +192,7 @@ fn row(visit: &Visit, seen: &TypeOverview) -> Row {
     let most = counts.iter().max().copied().unwrap_or_default();
     let oldest = stats.oldest_age();
     let tasks = Link::to("/tasks").with("type", name).with("state", "dead");
-    Row {
+    OverviewRow {
         href: visit.href(&Link::to("/type").with("name", name)),
         dead_href: visit.href(&tasks),
         tags: troubles(seen),

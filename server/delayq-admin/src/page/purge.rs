@@ -25,7 +25,7 @@ pub(crate) struct PurgePage {
 
 #[derive(Template)]
 #[template(path = "purge.html")]
-struct Body<'a> {
+struct PurgeBody<'a> {
     visit: &'a Visit,
     name: &'a str,
     state: &'static str,
@@ -90,7 +90,7 @@ impl Page for PurgePage {
             _ => stats.remembered,
         };
         let noun = format!("{} task", self.state);
-        Body {
+        PurgeBody {
             visit,
             name: &self.name,
             state: self.state.as_str(),

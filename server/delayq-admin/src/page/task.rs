@@ -28,14 +28,14 @@ pub(crate) struct TaskPage {
 }
 
 /// A moment in its history.
-struct Step {
+struct TimelineStep {
     at: Option<Moment>,
     text: String,
     class: &'static str,
 }
 
 /// A fact about it.
-struct Fact {
+struct TaskFact {
     name: &'static str,
     value: String,
     at: Option<Moment>,
@@ -48,16 +48,16 @@ struct Pair {
 }
 
 /// A tab of the message.
-struct Tab {
+struct MessageTab {
     name: &'static str,
     href: String,
     is_here: bool,
 }
 
 /// The message.
-struct Message {
+struct TaskMessage {
     size: String,
-    tabs: Vec<Tab>,
+    tabs: Vec<MessageTab>,
     text: String,
     /// The whole message for editing, and its form.
     edit: String,
@@ -69,7 +69,7 @@ struct Message {
     clippy::struct_excessive_bools,
     reason = "each is a control of its own on the page"
 )]
-struct May {
+struct TaskRights {
     cancel: bool,
     change: bool,
     requeue: bool,
@@ -78,7 +78,7 @@ struct May {
 
 #[derive(Template)]
 #[template(path = "task.html")]
-struct Body<'a> {
+struct TaskBody<'a> {
     visit: &'a Visit,
     task_type: &'a str,
     id: String,
@@ -86,13 +86,13 @@ struct Body<'a> {
     tag: Option<Tag>,
     sentence: String,
     late: String,
-    steps: Vec<Step>,
-    facts: Vec<Fact>,
+    steps: Vec<TimelineStep>,
+    facts: Vec<TaskFact>,
     headers: Vec<Pair>,
     errors: Vec<Pair>,
-    message: Option<Message>,
+    message: Option<TaskMessage>,
     is_known: bool,
-    may: May,
+    may: TaskRights,
 }
 
 impl Page for TaskPage {
@@ -130,7 +130,7 @@ impl Page for TaskPage {
         let (operates, administers) = (visit.may(Role::Operator), visit.may(Role::Admin));
         let is_scheduled = is(TaskState::Scheduled);
         let late = explained.late.filter(|late| !late.is_zero());
-        Body {
+        TaskBody {
             visit,
             task_type: &self.task_type,
             id: self.title(),
@@ -144,7 +144,7 @@ impl Page for TaskPage {
             errors: task.map_or_else(Vec::new, errors),
             message: task.and_then(|task| self.message(visit, task)),
             is_known: task.is_some(),
-            may: May {
+            may: TaskRights {
                 cancel: operates && (is_scheduled || is(TaskState::Running)),
                 change: operates && is_scheduled,
                 requeue: operates && is(TaskState::Dead),
@@ -156,7 +156,7 @@ impl Page for TaskPage {
 }
 
 impl TaskPage {
-    fn message(&self, visit: &Visit, task: &TaskInfo) -> Option<Message> {
+    fn message(&self, visit: &Visit, task: &TaskInfo) -> Option<TaskMessage> {
         let bytes = task.message.as_deref()?;
         let form = self.form.unwrap_or_else(|| Form::fitting(bytes));
         let link = || {
@@ -164,13 +164,13 @@ impl TaskPage {
                 .with("type", &self.task_type)
                 .with("id", &self.id)
         };
-        let tab = |one: Form| Tab {
+        let tab = |one: Form| MessageTab {
             name: one.name(),
             href: visit.href(&link().with("as", one.name())),
             is_here: one == form,
         };
         let edit_form = editable(bytes);
-        Some(Message {
+        Some(TaskMessage {
             size: counted(bytes.len() as u64, "byte"),
             tabs: Form::ALL.map(tab).into(),
             text: shown(bytes, form),
@@ -188,10 +188,10 @@ fn shown_for_edit(bytes: &[u8], form: Form) -> String {
     }
 }
 
-fn steps(data: &TaskLook) -> Vec<Step> {
+fn steps(data: &TaskLook) -> Vec<TimelineStep> {
     use delayq_ops::MomentKind as Kind;
     let now = data.explained.now;
-    let step = |moment: &delayq_ops::Moment| Step {
+    let step = |moment: &delayq_ops::Moment| TimelineStep {
         at: moment.at.map(|at| Moment::seen_from(now, at)),
         text: visible(&moment.text),
         class: match moment.kind {
@@ -209,14 +209,14 @@ fn steps(data: &TaskLook) -> Vec<Step> {
     moments.map(step).collect()
 }
 
-fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<Fact> {
+fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<TaskFact> {
     let now = data.explained.now;
-    let at = |name, at: Timestamp| Fact {
+    let at = |name, at: Timestamp| TaskFact {
         name,
         value: String::new(),
         at: Some(Moment::seen_from(now, at)),
     };
-    let fact = |name, value: String| Fact {
+    let fact = |name, value: String| TaskFact {
         name,
         value,
         at: None,

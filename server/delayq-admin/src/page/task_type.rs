@@ -94,7 +94,7 @@ struct May {
 
 #[derive(Template)]
 #[template(path = "type.html")]
-struct Body<'a> {
+struct TypeBody<'a> {
     visit: &'a Visit,
     name: &'a str,
     may: May,
@@ -112,12 +112,12 @@ struct Body<'a> {
     forecast_error: String,
     serving: Vec<Serving>,
     facts: Vec<Fact>,
-    settings: Settings,
+    settings: SettingsForm,
 }
 
 /// The settings as shown in the form.
 #[derive(Default)]
-struct Settings {
+struct SettingsForm {
     max_pending: String,
     fleet_concurrency: String,
     fleet_rate: String,
@@ -171,7 +171,7 @@ impl Page for TypePage {
             administer: visit.may(Role::Admin),
         };
         let spells = data.spells.as_deref();
-        Body {
+        TypeBody {
             visit,
             name: &self.name,
             may,
@@ -196,7 +196,7 @@ impl Page for TypePage {
             forecast_error: forecast_error(&data.forecast),
             serving: serving(seen, &data.overview.instances),
             facts: facts(seen),
-            settings: Settings {
+            settings: SettingsForm {
                 max_pending: text(stats.max_pending),
                 fleet_concurrency: text(stats.fleet_concurrency),
                 fleet_rate: text(stats.fleet_rate),

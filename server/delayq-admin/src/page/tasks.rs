@@ -48,7 +48,7 @@ struct Tab {
 }
 
 /// A task.
-struct Row {
+struct ListRow {
     id: String,
     href: String,
     at: Moment,
@@ -65,13 +65,13 @@ struct By {
 
 #[derive(Template)]
 #[template(path = "tasks.html")]
-struct Body<'a> {
+struct TasksBody<'a> {
     page: &'a TasksPage,
     action: String,
     type_href: String,
     tabs: Vec<Tab>,
     bys: Vec<By>,
-    rows: Vec<Row>,
+    rows: Vec<ListRow>,
     at_head: &'static str,
     note_head: &'static str,
     first: Option<String>,
@@ -172,7 +172,7 @@ impl Page for TasksPage {
                     .with("q", &self.q),
             )
         });
-        Body {
+        TasksBody {
             page: self,
             action: visit.href(&Link::to("/tasks")),
             type_href: visit.href(&Link::to("/type").with("name", &self.task_type)),
@@ -249,7 +249,7 @@ impl TasksPage {
         bys
     }
 
-    fn row(&self, visit: &Visit, task: &TaskInfo, now: Timestamp) -> Row {
+    fn row(&self, visit: &Visit, task: &TaskInfo, now: Timestamp) -> ListRow {
         let link = Link::to("/task").with("type", &self.task_type);
         let error = task.history.last_error.as_deref();
         let note = match task.state {
@@ -257,7 +257,7 @@ impl TasksPage {
             TaskState::Running => task.holder.clone(),
             _ => error.map(str::to_owned),
         };
-        Row {
+        ListRow {
             id: task.id.to_string(),
             href: visit.href(&link.with("id", &task.id)),
             at: Moment::seen_from(now, task.at),

@@ -25,7 +25,7 @@ pub(crate) struct TasksCancel {
 
 #[derive(Template)]
 #[template(path = "tasks_cancel.html")]
-struct Body<'a> {
+struct CancelBody<'a> {
     visit: &'a Visit,
     page: &'a TasksCancel,
     shown: String,
@@ -90,7 +90,7 @@ impl Page for TasksCancel {
     }
 
     fn body(&self, visit: &Visit, data: &u64) -> askama::Result<String> {
-        Body {
+        CancelBody {
             visit,
             page: self,
             shown: visible(&self.filter().unwrap_or_default().to_string()),

@@ -39,7 +39,7 @@ pub(super) struct PutJob {
 
 /// The part of the input that the next bytes belong to.
 #[derive(Debug)]
-enum Part {
+enum InputPart {
     Line,
     /// The rest of a line that is too long.
     LongLine,
@@ -63,7 +63,7 @@ enum Line {
 #[derive(Debug)]
 pub(super) struct Input {
     buffer: BytesMut,
-    part: Part,
+    part: InputPart,
     max_job_bytes: usize,
 }
 
@@ -74,7 +74,7 @@ impl Input {
     pub(super) fn new(max_job_bytes: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
-            part: Part::Line,
+            part: InputPart::Line,
             max_job_bytes,
         }
     }
@@ -96,26 +96,26 @@ impl Input {
     /// The next request, once all of its bytes have arrived.
     pub(super) fn next(&mut self) -> Option<Request> {
         loop {
-            match std::mem::replace(&mut self.part, Part::Line) {
-                Part::Line => match self.line() {
+            match std::mem::replace(&mut self.part, InputPart::Line) {
+                InputPart::Line => match self.line() {
                     Line::Complete(request) => return Some(request),
                     Line::Begun => {}
                     Line::Incomplete => return None,
                 },
-                Part::LongLine => {
+                InputPart::LongLine => {
                     let Some(end) = find_end(&self.buffer) else {
                         // The last byte may be the first half of the line end.
                         let rest = self.buffer.len().saturating_sub(1);
                         self.buffer.advance(rest);
-                        self.part = Part::LongLine;
+                        self.part = InputPart::LongLine;
                         return None;
                     };
                     self.buffer.advance(end + END.len());
                     return Some(Request::Bad(BadLine::BadFormat));
                 }
-                Part::Body(mut job, bytes) => {
+                InputPart::Body(mut job, bytes) => {
                     if self.buffer.len() < bytes + END.len() {
-                        self.part = Part::Body(job, bytes);
+                        self.part = InputPart::Body(job, bytes);
                         return None;
                     }
                     let body = self.buffer.split_to(bytes);
@@ -126,11 +126,11 @@ impl Input {
                     job.body = body.to_vec();
                     return Some(Request::Put(job));
                 }
-                Part::TooBig(left) => {
+                InputPart::TooBig(left) => {
                     let here = left.min(self.buffer.len());
                     self.buffer.advance(here);
                     if here < left {
-                        self.part = Part::TooBig(left - here);
+                        self.part = InputPart::TooBig(left - here);
                         return None;
                     }
                     return Some(Request::TooBig);
@@ -146,7 +146,7 @@ impl Input {
             if begin.len() < MAX_LINE_BYTES {
                 return Line::Incomplete;
             }
-            self.part = Part::LongLine;
+            self.part = InputPart::LongLine;
             return Line::Begun;
         };
         let line = self.buffer.split_to(end);
@@ -161,7 +161,7 @@ impl Input {
             }) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX - END.len());
                 if bytes > self.max_job_bytes {
-                    self.part = Part::TooBig(bytes + END.len());
+                    self.part = InputPart::TooBig(bytes + END.len());
                     return Line::Begun;
                 }
                 let (ttr, body) = (ttr.max(1), Vec::new());
@@ -171,7 +171,7 @@ impl Input {
                     ttr,
                     body,
                 };
-                self.part = Part::Body(job, bytes);
+                self.part = InputPart::Body(job, bytes);
                 return Line::Begun;
             }
             Ok(order) => Request::Order(order),

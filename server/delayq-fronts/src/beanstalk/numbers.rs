@@ -18,7 +18,7 @@ const TRIES: u32 = 50;
 
 /// The numbers requested by one put.
 #[derive(Debug)]
-struct Wanted {
+struct NumberRequest {
     count: u64,
     first: oneshot::Sender<Result<u64>>,
 }
@@ -26,7 +26,7 @@ struct Wanted {
 /// Hands out increasing numbers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    wanted: mpsc::UnboundedSender<Wanted>,
+    wanted: mpsc::UnboundedSender<NumberRequest>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -34,7 +34,7 @@ impl Numbers {
     /// The counter of a namespace.
     pub(super) fn start(store: Arc<PlacedStore>) -> Self {
         let (wanted, arrivals) = mpsc::unbounded_channel();
-        let counter = Counter {
+        let counter = NumberCounter {
             store,
             writer: delayq_plugin::TaskId::generate().to_string(),
             place: None,
@@ -50,7 +50,7 @@ impl Numbers {
     pub(super) async fn next(&self, count: u64) -> Result<u64> {
         let (first, answer) = oneshot::channel();
         let closed = || Error::Closed("the counter of jobs");
-        let sent = self.wanted.send(Wanted { count, first });
+        let sent = self.wanted.send(NumberRequest { count, first });
         sent.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
@@ -58,16 +58,16 @@ impl Numbers {
 
 /// The counter as last seen by this server.
 #[derive(Debug)]
-struct Counter {
+struct NumberCounter {
     store: Arc<PlacedStore>,
     /// Makes the writes of two servers differ, so that a repeated write is recognised as the first
     /// one.
     writer: String,
-    place: Option<Place>,
+    place: Option<CounterState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct CounterState {
     next: u64,
     /// The revision of the document; `None` if it does not exist.
     revision: Option<u64>,
@@ -75,8 +75,8 @@ struct Place {
     generation: u64,
 }
 
-impl Counter {
-    async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Wanted>) {
+impl NumberCounter {
+    async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<NumberRequest>) {
         let mut all = Vec::new();
         while arrivals.recv_many(&mut all, AT_ONCE).await > 0 {
             let count = all.iter().map(|wanted| wanted.count).sum();
@@ -110,7 +110,7 @@ impl Counter {
             let written = self.store.write_document(FOLDER, NEXT, &body, expected);
             if let delayq_plugin::store::WriteOutcome::Written(revision) = written.await? {
                 let revision = Some(revision);
-                self.place = Some(Place {
+                self.place = Some(CounterState {
                     next,
                     revision,
                     generation,
@@ -125,12 +125,12 @@ impl Counter {
         ))
     }
 
-    async fn read(&self) -> Result<Place> {
+    async fn read(&self) -> Result<CounterState> {
         let generation = self.store.generation()?;
         let folder = self.store.folder(FOLDER).await?;
         let document = folder.documents.iter().find(|known| known.name == NEXT);
         let Some(document) = document else {
-            return Ok(Place {
+            return Ok(CounterState {
                 next: 1,
                 revision: None,
                 generation,
@@ -143,7 +143,7 @@ impl Counter {
             Error::corrupt(format!("{FOLDER}/{NEXT}"), detail)
         })?;
         let revision = Some(document.revision);
-        Ok(Place {
+        Ok(CounterState {
             next,
             revision,
             generation,

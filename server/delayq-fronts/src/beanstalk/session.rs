@@ -39,7 +39,7 @@ pub(super) struct Session {
 
 /// The next step after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Serve,
     Close,
 }
@@ -89,7 +89,7 @@ impl Session {
             let next = match request {
                 Some(Request::Put(job)) => {
                     kept = self.put_all(job).await?;
-                    Next::Serve
+                    NextStep::Serve
                 }
                 Some(request) => self.answer(request).await?,
                 None => {
@@ -100,7 +100,7 @@ impl Session {
                     continue;
                 }
             };
-            if next == Next::Close {
+            if next == NextStep::Close {
                 return self.flush().await;
             }
             if self.client.out.len() > FLUSH_BYTES {
@@ -157,7 +157,7 @@ impl Session {
         Ok(())
     }
 
-    async fn answer(&mut self, request: Request) -> std::io::Result<Next> {
+    async fn answer(&mut self, request: Request) -> std::io::Result<NextStep> {
         self.pace(1).await?;
         let done = match request {
             Request::Bad(BadLine::UnknownCommand) => {
@@ -176,7 +176,7 @@ impl Session {
                 self.client.say("EXPECTED_CRLF");
                 Ok(())
             }
-            Request::Order(Order::Quit) => return Ok(Next::Close),
+            Request::Order(Order::Quit) => return Ok(NextStep::Close),
             Request::Order(Order::Reserve(timeout)) => {
                 let timeout = timeout.map(|seconds| Duration::from_secs(seconds.into()));
                 return self.reserve(timeout).await;
@@ -188,10 +188,10 @@ impl Session {
         if let Err(error) = done {
             self.client.say_error(&error);
         }
-        Ok(Next::Serve)
+        Ok(NextStep::Serve)
     }
 
-    async fn reserve(&mut self, timeout: Option<Duration>) -> std::io::Result<Next> {
+    async fn reserve(&mut self, timeout: Option<Duration>) -> std::io::Result<NextStep> {
         let hub = Arc::clone(&self.client.hub);
         match timeout {
             None => hub.counters.reserve.add(1),
@@ -202,7 +202,7 @@ impl Session {
             Ok(reserved) => reserved,
             Err(error) => {
                 self.client.say_error(&error);
-                return Ok(Next::Serve);
+                return Ok(NextStep::Serve);
             }
         };
         let waited = match reserved {
@@ -223,9 +223,9 @@ impl Session {
             Waited::Job(reserved) => self.client.say_reserved(&reserved),
             Waited::DeadlineSoon => self.client.say("DEADLINE_SOON"),
             Waited::TimedOut => self.client.say("TIMED_OUT"),
-            Waited::Left => return Ok(Next::Close),
+            Waited::Left => return Ok(NextStep::Close),
         }
-        Ok(Next::Serve)
+        Ok(NextStep::Serve)
     }
 
     /// Waits for a job, after all clients that already wait.

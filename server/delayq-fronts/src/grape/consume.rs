@@ -32,22 +32,22 @@ const MAX_HINTS: usize = 10_000;
 
 /// The usual time to run of each tube's jobs. A claim with this lock time needs no second call.
 #[derive(Debug, Default)]
-pub(super) struct UsualTimes(Mutex<HashMap<Tube, Duration>>);
+pub(super) struct UsualTimes(Mutex<HashMap<NamedTube, Duration>>);
 
 /// A tube of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Tube {
+struct NamedTube {
     namespace: Namespace,
     task_type: TaskType,
 }
 
 impl UsualTimes {
-    fn of(&self, tube: &Tube) -> Duration {
+    fn of(&self, tube: &NamedTube) -> Duration {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         times.get(tube).copied().unwrap_or(LOCK).min(LOCK)
     }
 
-    fn set(&self, tube: Tube, time: Duration) {
+    fn set(&self, tube: NamedTube, time: Duration) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if times.len() < MAX_HINTS || times.contains_key(&tube) {
             times.insert(tube, time);
@@ -91,7 +91,7 @@ async fn claim(
     lost: &mut HashSet<u64>,
 ) -> Result<Handover, GrapeError> {
     let pull = &asked.client.space.pull;
-    let tube = Tube {
+    let tube = NamedTube {
         namespace: asked.client.space.namespace.clone(),
         task_type: asked.tube.clone(),
     };

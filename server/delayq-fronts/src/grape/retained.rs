@@ -63,12 +63,12 @@ pub(super) async fn bury(
 }
 
 /// A job that a consumer holds.
-struct Held {
+struct HeldJob {
     lock: Lock,
     task: TaskInfo,
 }
 
-impl Held {
+impl HeldJob {
     fn ends(&self, end: AttemptEnd) -> Settlement {
         Settlement::new(self.lock.clone(), end)
     }
@@ -84,7 +84,7 @@ impl Held {
 async fn settle(
     grape: &Grape,
     parts: &Parts,
-    how: impl FnOnce(&Asked, &Held) -> Result<Settlement, GrapeError>,
+    how: impl FnOnce(&Asked, &HeldJob) -> Result<Settlement, GrapeError>,
 ) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(grape, parts, Scope::Work).await?;
     let id = asked.params.id()?;
@@ -97,7 +97,7 @@ async fn settle(
     let task = task.filter(|task| task.state == TaskState::Running);
     let fence = task.as_ref().and_then(|task| task.fence);
     let empty = || TaskInfo::new(id.clone(), TaskState::Done, delayq_plugin::Timestamp::MAX);
-    let held = Held {
+    let held = HeldJob {
         lock: Lock {
             id: id.clone(),
             fence: fence.unwrap_or(0),

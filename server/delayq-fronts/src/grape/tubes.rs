@@ -42,10 +42,10 @@ pub(super) struct TubeStats {
 
 /// The existing tubes, as of a moment ago.
 #[derive(Debug, Default)]
-pub(super) struct Tubes(Mutex<HashMap<Namespace, Known>>);
+pub(super) struct Tubes(Mutex<HashMap<Namespace, KnownTubes>>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownTubes {
     at: Instant,
     types: BTreeSet<TaskType>,
 }
@@ -71,7 +71,7 @@ impl Tubes {
     async fn read(&self, space: &Space) -> Result<BTreeSet<TaskType>, GrapeError> {
         let at = Instant::now();
         let types: BTreeSet<_> = space.tasks.store().types().await?.into_iter().collect();
-        let known = Known {
+        let known = KnownTubes {
             at,
             types: types.clone(),
         };

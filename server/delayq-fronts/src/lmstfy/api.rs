@@ -9,6 +9,7 @@ use axum::http::{Extensions, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use delayq_service::access::Caller;
 use delayq_service::context::Context;
+use delayq_service::requests::{Route, counted};
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 use ulid::Ulid;
@@ -28,7 +29,8 @@ const REQUEST_ID: &str = "x-request-id";
 
 /// The routes of the API.
 pub(super) fn router(front: Arc<Lmstfy>) -> Router {
-    Router::new().fallback(serve).with_state(front)
+    let app = front.app.clone();
+    counted(&app, Router::new().fallback(serve).with_state(front))
 }
 
 /// Answers a request, counts it and gives it a request id.
@@ -36,8 +38,11 @@ async fn serve(State(front): State<Arc<Lmstfy>>, request: Request) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let mut seen = Seen::default();
-    let response = named(route(&front, request, &mut seen).await);
+    let mut seen = RequestLabels::default();
+    let mut response = named(route(&front, request, &mut seen).await);
+    if !seen.api.is_empty() {
+        response.extensions_mut().insert(Route(seen.api));
+    }
     let status = response.status();
     let elapsed = started.elapsed();
     if front.logs_access.load(Ordering::Relaxed) {
@@ -85,20 +90,24 @@ fn method_name(method: &Method) -> &'static str {
 
 /// The metric labels of a request. Pool and namespace are set only if the token belongs to them.
 #[derive(Debug, Default)]
-struct Seen {
+struct RequestLabels {
     api: &'static str,
     pool: String,
     namespace: String,
 }
 
-async fn route(front: &Lmstfy, request: Request, seen: &mut Seen) -> Response {
+async fn route(front: &Lmstfy, request: Request, seen: &mut RequestLabels) -> Response {
     match checked(front, request, seen).await {
         Ok(response) => response,
         Err(refused) => refused.into_response(),
     }
 }
 
-async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Response, Refused> {
+async fn checked(
+    front: &Lmstfy,
+    request: Request,
+    seen: &mut RequestLabels,
+) -> Result<Response, Refused> {
     let path = percent_decode_str(request.uri().path());
     let path = path.decode_utf8_lossy().into_owned();
     let (operation, namespace, queue) = read_path(request.method(), &path)?;

@@ -14,7 +14,7 @@ pub(super) struct Figures(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     counts: BTreeMap<&'static str, BTreeMap<String, u64>>,
-    histograms: BTreeMap<&'static str, BTreeMap<String, Histogram>>,
+    histograms: BTreeMap<&'static str, BTreeMap<String, DurationHistogram>>,
 }
 
 impl Figures {
@@ -40,15 +40,15 @@ impl Figures {
 
     /// Records the duration of a request, in milliseconds.
     pub(super) fn latency(&self, name: &'static str, labels: String, ms: f64) {
-        self.observe(name, labels, ms, Histogram::of_requests);
+        self.observe(name, labels, ms, DurationHistogram::of_requests);
     }
 
     /// Records the age of a job, in milliseconds.
     pub(super) fn age(&self, name: &'static str, labels: String, ms: f64) {
-        self.observe(name, labels, ms, Histogram::of_jobs);
+        self.observe(name, labels, ms, DurationHistogram::of_jobs);
     }
 
-    fn observe(&self, name: &'static str, labels: String, ms: f64, new: fn() -> Histogram) {
+    fn observe(&self, name: &'static str, labels: String, ms: f64, new: fn() -> DurationHistogram) {
         let mut kept = self.kept();
         let named = kept.histograms.entry(name).or_default();
         named.entry(labels).or_insert_with(new).observe(ms);
@@ -97,14 +97,14 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
 
 /// A histogram of durations.
 #[derive(Clone, Debug)]
-struct Histogram {
+struct DurationHistogram {
     /// Upper bounds in milliseconds, each with the number of values up to it.
     buckets: Vec<(f64, u64)>,
     sum: f64,
     count: u64,
 }
 
-impl Histogram {
+impl DurationHistogram {
     fn new(factor: f64, count: i32) -> Self {
         let bounds = (0..count).map(|power| 15.0 * factor.powi(power));
         Self {

@@ -141,7 +141,7 @@ impl<T> Default for Records<T> {
 
 /// The stored form of a record.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record<T> {
+struct StoredRecord<T> {
     v: u32,
     key: TokenKey,
     value: T,
@@ -151,7 +151,7 @@ impl<T: Value> Contents for Records<T> {
     fn read(documents: Vec<Document>) -> Result<Self> {
         let mut records = BTreeMap::new();
         for document in documents {
-            match serde_json::from_str::<Record<T>>(&document.body) {
+            match serde_json::from_str::<StoredRecord<T>>(&document.body) {
                 Ok(record) if record.v <= VERSION => {
                     records.insert(record.key, record.value);
                 }
@@ -209,7 +209,7 @@ impl<T: Value> Book<T> {
 
     /// Stores a record; replaces an earlier one.
     pub(super) async fn put(&self, key: &TokenKey, value: &T) -> Result<()> {
-        let record = Record {
+        let record = StoredRecord {
             v: VERSION,
             key: key.clone(),
             value,

@@ -16,7 +16,7 @@ const MAX_JOB_BYTES: u64 = 1_073_741_824;
 pub(crate) struct BeanstalkdArgs {
     /// The address to listen on: an address or name of this host, or unix:PATH for a Unix socket.
     #[arg(short = 'l', long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = place)]
-    address: Place,
+    address: ListenPlace,
     /// The port to listen on.
     #[arg(short = 'p', long, default_value_t = 11_300)]
     port: u16,
@@ -55,16 +55,16 @@ pub(crate) struct BeanstalkdArgs {
 
 /// The place to listen on.
 #[derive(Clone, Debug)]
-enum Place {
+enum ListenPlace {
     Host(IpAddr),
     Socket(PathBuf),
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ListenPlace, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path {
             "" => Err("write unix:PATH".to_owned()),
-            path if cfg!(unix) => Ok(Place::Socket(path.into())),
+            path if cfg!(unix) => Ok(ListenPlace::Socket(path.into())),
             _ => Err("this system has no Unix sockets".to_owned()),
         };
     }
@@ -72,7 +72,7 @@ fn place(text: &str) -> Result<Place, String> {
     let found = found.map_err(|error| format!("{error}: use an address, a name or unix:PATH"))?;
     let address = found.map(|address| address.ip()).next();
     address
-        .map(Place::Host)
+        .map(ListenPlace::Host)
         .ok_or_else(|| "the name has no address".to_owned())
 }
 
@@ -87,8 +87,8 @@ impl BeanstalkdArgs {
     /// Adds the options to the configuration.
     pub(super) fn add_to(&self, flags: &mut Map<String, Value>) {
         let (listen, socket) = match &self.address {
-            Place::Host(address) => (Some(SocketAddr::from((*address, self.port))), None),
-            Place::Socket(path) => (None, Some(path)),
+            ListenPlace::Host(address) => (Some(SocketAddr::from((*address, self.port))), None),
+            ListenPlace::Socket(path) => (None, Some(path)),
         };
         let beanstalk = serde_json::json!({
             "listen": listen,

@@ -32,23 +32,23 @@ pub(super) struct Connection {
     peer: SocketAddr,
     /// The connection's share of the listener's limit, and its entry in the metric.
     _place: OwnedSemaphorePermit,
-    _open: Open,
+    _open: OpenConnection,
     /// True once the connection has made a request.
     is_used: Arc<AtomicBool>,
 }
 
 /// Counts a connection in the metric while it exists.
 #[derive(Debug)]
-struct Open(&'static str);
+struct OpenConnection(&'static str);
 
-impl Open {
+impl OpenConnection {
     fn new(listener: &'static str) -> Self {
         metrics::gauge!("delayq_server_connections", "listener" => listener).increment(1);
         Self(listener)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         metrics::gauge!("delayq_server_connections", "listener" => self.0).decrement(1);
     }
@@ -58,7 +58,7 @@ impl Connection {
     pub(super) fn new(door: Arc<Door>, peer: SocketAddr, place: OwnedSemaphorePermit) -> Self {
         Self {
             _place: place,
-            _open: Open::new(door.name),
+            _open: OpenConnection::new(door.name),
             door,
             peer,
             is_used: Arc::default(),

@@ -48,7 +48,7 @@ pub(crate) enum TlsError {
 
 /// The contents of the files.
 #[derive(Debug, PartialEq, Eq)]
-struct Contents {
+struct TlsFiles {
     certificate: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ struct Contents {
 pub(crate) struct Tls {
     files: Files,
     present: RwLock<Arc<ServerConfig>>,
-    contents: RwLock<Contents>,
+    contents: RwLock<TlsFiles>,
     pub(super) handshakes: HandshakeLog,
 }
 
@@ -141,9 +141,9 @@ impl Tls {
 }
 
 impl Files {
-    fn read(&self) -> Result<Contents, TlsError> {
+    fn read(&self) -> Result<TlsFiles, TlsError> {
         let client_ca = self.client_ca.as_deref();
-        Ok(Contents {
+        Ok(TlsFiles {
             certificate: read("tls.certificate", &self.certificate)?,
             key: read("tls.key", &self.key)?,
             client_ca: client_ca
@@ -152,7 +152,7 @@ impl Files {
         })
     }
 
-    fn server_config(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
+    fn server_config(&self, contents: &TlsFiles) -> Result<ServerConfig, TlsError> {
         let chain = certificates("tls.certificate", &self.certificate, &contents.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|_| TlsError::Empty {
             option: "tls.key",

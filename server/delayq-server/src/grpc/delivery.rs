@@ -16,9 +16,9 @@ use super::work::work_task;
 
 /// The tasks of an answer that the connection has not asked for yet. Dropping it releases them.
 #[derive(Clone, Default)]
-struct Delivery(Arc<Mutex<Option<Handover>>>);
+struct UndeliveredTasks(Arc<Mutex<Option<Handover>>>);
 
-impl Delivery {
+impl UndeliveredTasks {
     fn is_made(&self) {
         let handover = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(handover) = handover {
@@ -27,7 +27,7 @@ impl Delivery {
     }
 }
 
-impl fmt::Debug for Delivery {
+impl fmt::Debug for UndeliveredTasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Delivery")
     }
@@ -41,7 +41,7 @@ pub(super) fn carried(claimed: Answer<Handover>) -> Answer<pb::PullResponse> {
     let mut answer = Answer::new(pb::PullResponse {
         tasks: tasks.collect(),
     });
-    let delivery = Delivery(Arc::new(Mutex::new(Some(handover))));
+    let delivery = UndeliveredTasks(Arc::new(Mutex::new(Some(handover))));
     answer.extensions_mut().insert(delivery);
     answer
 }
@@ -49,7 +49,7 @@ pub(super) fn carried(claimed: Answer<Handover>) -> Answer<pb::PullResponse> {
 /// Marks the tasks of an answer as delivered once its body is requested. If the client is gone
 /// before that, the tasks are released.
 pub(super) async fn delivering(mut response: Response<Body>) -> Response<Body> {
-    match response.extensions_mut().remove::<Delivery>() {
+    match response.extensions_mut().remove::<UndeliveredTasks>() {
         Some(delivery) => response.map(|body| Body::new(Delivering { body, delivery })),
         None => response,
     }
@@ -58,7 +58,7 @@ pub(super) async fn delivering(mut response: Response<Body>) -> Response<Body> {
 /// The body of an answer with tasks.
 struct Delivering {
     body: Body,
-    delivery: Delivery,
+    delivery: UndeliveredTasks,
 }
 
 impl HttpBody for Delivering {

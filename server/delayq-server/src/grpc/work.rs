@@ -67,7 +67,7 @@ pub(super) fn open(
             let namespace = &start.namespace;
             let scope = Some(Scope::Work);
             let call = Call::admit(&app, &headers, &extensions, namespace, scope).await?;
-            let mut session = Session::new(call, lock_for, out);
+            let mut session = WorkSession::new(call, lock_for, out);
             let ended = session.serve(&mut inbound).await;
             // Ends claims first, or they would claim the tasks that are released next.
             session.claims.clear();
@@ -102,7 +102,7 @@ fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, CallError> 
 }
 
 /// The state of a stream.
-struct Session {
+struct WorkSession {
     call: Call,
     lock_for: Duration,
     credits: Credits,
@@ -114,7 +114,7 @@ struct Session {
     out: Sender,
 }
 
-impl Session {
+impl WorkSession {
     fn new(call: Call, lock_for: Duration, out: Sender) -> Self {
         Self {
             call,

@@ -160,7 +160,7 @@ async fn create_many(
 ) -> Response {
     let longest = app.config.max_message_bytes.saturating_mul(2) + LINE_FRAME;
     answer(move |lines| async move {
-        let mut reader = Reader {
+        let mut reader = BulkReader {
             allowed,
             task_type,
             longest,
@@ -175,7 +175,7 @@ async fn create_many(
 }
 
 /// The reader of one request.
-struct Reader {
+struct BulkReader {
     allowed: Allowed<Submit>,
     task_type: String,
     longest: usize,
@@ -187,7 +187,7 @@ struct Reader {
     lines: Lines,
 }
 
-impl Reader {
+impl BulkReader {
     async fn read(&mut self, body: Body) -> Result<(), Gone> {
         let mut parts = body.into_data_stream();
         loop {

@@ -95,7 +95,7 @@ async fn log(
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Range {
+struct RangeQuery {
     /// The beginning: milliseconds since the epoch, or RFC 3339; default now.
     from: Option<String>,
     /// The end; default an hour after the beginning.
@@ -118,14 +118,14 @@ struct Histogram {
 /// The number of scheduled tasks due in each part of a time span.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/histogram", tag = "insight",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Range),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), RangeQuery),
     responses((status = 200, body = Histogram), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
 async fn histogram(
     allowed: Allowed<Read>,
     Path((_, task_type)): Path<(String, String)>,
-    Query(range): Query<Range>,
+    Query(range): Query<RangeQuery>,
 ) -> Result<Json<Histogram>, Problem> {
     let tasks = &allowed.space.tasks;
     let hour = Step::Hour.length();

@@ -34,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Claim {
+struct ClaimQuery {
     /// The maximum number of tasks, 1 to 128; default 1.
     limit: Option<usize>,
     /// The time to wait for the first task: milliseconds, or a span such as `30s`; at most `60s`;
@@ -124,7 +124,7 @@ pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
 /// and `Delayq-Header-NAME` describe the task. The answer is 204 if no task became due.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{types}/claim", tag = "work",
-    params(("namespace", description = "Namespace"), ("types", description = "Types, with commas between them"), Claim),
+    params(("namespace", description = "Namespace"), ("types", description = "Types, with commas between them"), ClaimQuery),
     responses((status = 200, body = Claimed), (status = 204, description = "None, where the message itself was asked for"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["work"]))
 )]
@@ -132,7 +132,7 @@ async fn claim(
     allowed: Allowed<Work>,
     Path((_, types)): Path<(String, String)>,
     State(app): State<App>,
-    Query(claim): Query<Claim>,
+    Query(claim): Query<ClaimQuery>,
     IsRaw(is_raw): IsRaw,
 ) -> Result<Response, Problem> {
     let types = types.split(',').map(TaskType::new);

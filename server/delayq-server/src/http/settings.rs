@@ -122,7 +122,7 @@ async fn configure(
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Purge {
+struct PurgeQuery {
     /// `scheduled` or `dead`: removed for good; `done`, `cancelled` or `expired`: forgotten.
     state: String,
     /// The name of the type again, to confirm.
@@ -132,14 +132,14 @@ struct Purge {
 /// Remove every task of a type in one state. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/purge", tag = "types",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Purge),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), PurgeQuery),
     responses((status = 200, body = serde_json::Value, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["admin"]))
 )]
 async fn purge(
     allowed: Allowed<Admin>,
     Path((_, task_type)): Path<(String, String)>,
-    Query(purge): Query<Purge>,
+    Query(purge): Query<PurgeQuery>,
 ) -> Result<Json<Value>, Problem> {
     if purge.confirm != task_type {
         let text = format!("confirm={}: write confirm={task_type}", purge.confirm);
@@ -169,7 +169,7 @@ async fn drop_type(
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Audit {
+struct RepairOption {
     /// Repair what can be repaired, so that no task is lost.
     repair: bool,
 }
@@ -199,14 +199,14 @@ struct Fault {
 /// Check the structure of a type: every task must be in exactly one state. Reads all of its tasks.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/audit", tag = "types",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Audit),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), RepairOption),
     responses((status = 200, body = Audited), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
 )]
 async fn audit(
     allowed: Allowed<Operate>,
     Path((_, task_type)): Path<(String, String)>,
-    Query(audit): Query<Audit>,
+    Query(audit): Query<RepairOption>,
 ) -> Result<Json<Audited>, Problem> {
     let report = if audit.repair {
         allowed.operator().repair(&task_type).await?

@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Held {
+struct LockQuery {
     /// The lock from the claim's answer.
     lock: String,
 }
@@ -47,7 +47,7 @@ struct Held {
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Failure {
+struct FailQuery {
     /// The lock from the claim's answer.
     lock: String,
     /// The wait before the next attempt: milliseconds, or a span such as `30s`. Default: 1 s, 2 s,
@@ -104,7 +104,7 @@ pub(super) struct Extended {
 /// its content type for an hour. The default content type of curl's `--data` counts as text.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/done", tag = "work",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Held),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), LockQuery),
     request_body(content = Option<Vec<u8>>, description = "The reply, if there is one", content_type = "*/*"),
     responses((status = 200, body = Settled), (status = 409, body = Problem, description = "The lock is lost"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["work"]))
@@ -112,7 +112,7 @@ pub(super) struct Extended {
 async fn done(
     allowed: Allowed<Work>,
     Path((_, task_type, id)): Path<(String, String, String)>,
-    Query(held): Query<Held>,
+    Query(held): Query<LockQuery>,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Json<Settled>, Problem> {
@@ -127,7 +127,7 @@ async fn done(
 /// The body is the error, for people to read; it is cut to 1,024 bytes.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/fail", tag = "work",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Failure),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), FailQuery),
     request_body(content = String, description = "The error", content_type = "text/plain"),
     responses((status = 200, body = Settled), (status = 409, body = Problem, description = "The lock is lost"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["work"]))
@@ -135,7 +135,7 @@ async fn done(
 async fn fail(
     allowed: Allowed<Work>,
     Path((_, task_type, id)): Path<(String, String, String)>,
-    Query(failure): Query<Failure>,
+    Query(failure): Query<FailQuery>,
     Body(error): Body,
 ) -> Result<Json<Settled>, Problem> {
     let error = String::from_utf8_lossy(&error).into_owned();

@@ -59,7 +59,7 @@ async fn stats(
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Listing {
+struct ListQuery {
     /// `scheduled` (default), `running`, `dead`, `done`, `cancelled` or `expired`.
     state: Option<String>,
     /// The beginning of the page: `next` of the page before.
@@ -81,14 +81,14 @@ struct TaskPage {
 /// List tasks of a type by state.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "types",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Listing),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ListQuery),
     responses((status = 200, body = TaskPage), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
 async fn list(
     allowed: Allowed<Read>,
     Path((_, task_type)): Path<(String, String)>,
-    Query(listing): Query<Listing>,
+    Query(listing): Query<ListQuery>,
 ) -> Result<Json<TaskPage>, Problem> {
     let state = read_state(listing.state.as_deref())?;
     let cursor = listing.cursor.as_deref().map(read_cursor).transpose()?;
@@ -107,7 +107,7 @@ async fn list(
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Pause {
+struct PauseQuery {
     /// The end: milliseconds since the epoch, or RFC 3339; absent means until resumed.
     until: Option<String>,
 }
@@ -115,14 +115,14 @@ struct Pause {
 /// Pause a type: start none of its tasks until resumed. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/pause", tag = "types",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Pause),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), PauseQuery),
     responses((status = 200, body = Vec<String>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
 )]
 async fn pause(
     allowed: Allowed<Operate>,
     Path((_, types)): Path<(String, String)>,
-    Query(pause): Query<Pause>,
+    Query(pause): Query<PauseQuery>,
 ) -> Result<Json<Vec<String>>, Problem> {
     let until = pause.until.as_deref().map(read_time).transpose()?;
     let paused = allowed.operator().pause(&types, until).await?;

@@ -144,7 +144,7 @@ async fn find(
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Ids {
+struct IdsQuery {
     /// The ids, separated by commas; at most 1,000.
     ids: String,
 }
@@ -153,14 +153,14 @@ struct Ids {
 /// (it is asked to stop), `finished` or `not_found`. Repeating it is harmless.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Ids),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), IdsQuery),
     responses((status = 200, body = serde_json::Value, description = "The outcome of each id"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn cancel_each(
     allowed: Allowed<Submit>,
     Path((_, task_type)): Path<(String, String)>,
-    Query(Ids { ids }): Query<Ids>,
+    Query(IdsQuery { ids }): Query<IdsQuery>,
 ) -> Result<Json<BTreeMap<String, &'static str>>, Problem> {
     let ids: BTreeSet<&str> = ids.split(',').collect();
     let mut outcomes = BTreeMap::new();

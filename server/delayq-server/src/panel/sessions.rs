@@ -30,12 +30,12 @@ pub(super) struct Sessions {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     lasts: Duration,
-    open: FolderCache<Open>,
+    open: FolderCache<OpenSessions>,
 }
 
 /// The stored form of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Session {
+struct StoredSession {
     v: u8,
     /// The id of the token.
     token: String,
@@ -43,21 +43,21 @@ struct Session {
     until: i64,
 }
 
-impl Session {
+impl StoredSession {
     const VERSION: u8 = 1;
 }
 
 /// Sessions by the hash of their secret. A leaked store reveals no session, and the time of a
 /// look-up says nothing about a secret.
 #[derive(Debug, Default)]
-struct Open(HashMap<String, Session>);
+struct OpenSessions(HashMap<String, StoredSession>);
 
-impl Contents for Open {
+impl Contents for OpenSessions {
     /// Drops sessions that cannot be read.
     fn read(documents: Vec<Document>) -> Result<Self> {
         let sessions = documents.into_iter().filter_map(|document| {
-            let session: Session = serde_json::from_str(&document.body).ok()?;
-            (session.v <= Session::VERSION).then_some((document.name, session))
+            let session: StoredSession = serde_json::from_str(&document.body).ok()?;
+            (session.v <= StoredSession::VERSION).then_some((document.name, session))
         });
         Ok(Self(sessions.collect()))
     }
@@ -83,8 +83,8 @@ impl Sessions {
         self.make_room().await?;
         let secret = URL_SAFE_NO_PAD.encode(random()?);
         let lasts = i64::try_from(self.lasts.as_millis()).unwrap_or(i64::MAX);
-        let session = Session {
-            v: Session::VERSION,
+        let session = StoredSession {
+            v: StoredSession::VERSION,
             token: token.to_owned(),
             until: self.now().saturating_add(lasts),
         };
@@ -197,7 +197,7 @@ mod tests {
         let (clock, [server, _]) = two();
         let first = server.begin("first").await.unwrap();
         clock.advance(Duration::from_millis(1));
-        let more = Session {
+        let more = StoredSession {
             v: 1,
             token: "more".to_owned(),
             until: server.now() + 60_000,

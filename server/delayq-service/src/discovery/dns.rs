@@ -12,7 +12,7 @@ use url::Url;
 
 use super::config::{SRV_SCHEMES, ServiceConfig};
 use super::instance::Instance;
-use super::{Discovery, Source};
+use super::{Discovery, InstanceSource};
 
 /// Looks up all names repeatedly. A name whose look-up fails keeps its instances.
 pub(super) async fn follow(discovery: &Discovery) {
@@ -36,7 +36,7 @@ pub(super) async fn follow(discovery: &Discovery) {
             name.look(&resolver).await;
         }
         let instances = names.iter().flat_map(|name| name.instances.clone());
-        discovery.put(Source::Dns, instances.collect());
+        discovery.put(InstanceSource::Dns, instances.collect());
         tokio::time::sleep(config.refresh()).await;
     }
 }

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::instance::{Form, Instance, Trust};
 use super::registry::Registry;
-use super::{Discovery, Source};
+use super::{Discovery, InstanceSource};
 
 /// The metadata entry that holds the types of Spring delay queue applications.
 const SPRING_TYPES: &str = "delay-queue:task";
@@ -37,7 +37,7 @@ pub(super) async fn follow(discovery: &Discovery) {
                 is_lost = false;
                 let key = &config.eureka.types_key;
                 let instances = registry.all().flat_map(|record| instances(record, key));
-                discovery.put(Source::Eureka, instances.collect());
+                discovery.put(InstanceSource::Eureka, instances.collect());
                 discovery.keep(registry.all().cloned().collect());
             }
             Err(error) if !is_lost => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Holder;
+use super::BucketOwner;
 use super::bucket::Reading;
 use crate::problem::Problem;
 
@@ -17,13 +17,13 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub struct Charge {
     cost: u32,
     wait: Duration,
-    lines: Vec<Line>,
+    lines: Vec<ChargedBucket>,
 }
 
 /// One bucket of a charge.
 #[derive(Clone, Debug)]
-struct Line {
-    holder: Holder,
+struct ChargedBucket {
+    holder: BucketOwner,
     rate: u32,
     reading: Reading,
 }
@@ -42,8 +42,8 @@ impl Charge {
         self.wait = self.wait.max(wait);
     }
 
-    pub(super) fn note(&mut self, holder: Holder, rate: u32, reading: Reading) {
-        self.lines.push(Line {
+    pub(super) fn note(&mut self, holder: BucketOwner, rate: u32, reading: Reading) {
+        self.lines.push(ChargedBucket {
             holder,
             rate,
             reading,
@@ -75,7 +75,7 @@ impl Charge {
     pub(super) fn give_back(
         &mut self,
         requests: u32,
-        mut to: impl FnMut(&Holder, u32) -> Option<Reading>,
+        mut to: impl FnMut(&BucketOwner, u32) -> Option<Reading>,
     ) {
         if !self.is_granted() {
             return;

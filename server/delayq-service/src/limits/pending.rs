@@ -48,10 +48,10 @@ impl Bounded<'_> {
 /// Counts of unfinished tasks: a count from the store now and then, plus the tasks created since.
 /// One count for the namespace (`None`), and one for each token with its own limit, by its id.
 #[derive(Debug, Default)]
-pub struct Pending(Mutex<HashMap<Option<String>, Count>>);
+pub struct Pending(Mutex<HashMap<Option<String>, PendingCount>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Count {
+struct PendingCount {
     until: Instant,
     tasks: u64,
 }
@@ -96,7 +96,7 @@ impl Pending {
     }
 }
 
-async fn counted(tasks: &TaskSubmitService, bounded: Bounded<'_>) -> Result<Count, Error> {
+async fn counted(tasks: &TaskSubmitService, bounded: Bounded<'_>) -> Result<PendingCount, Error> {
     let started = Instant::now();
     let mut types = tasks.types().await?;
     types.retain(|task_type| bounded.covers(task_type));
@@ -109,7 +109,7 @@ async fn counted(tasks: &TaskSubmitService, bounded: Bounded<'_>) -> Result<Coun
     }
     let now = Instant::now();
     let pause = FRESH.max(now.saturating_duration_since(started) * SHARE);
-    Ok(Count {
+    Ok(PendingCount {
         until: now + pause,
         tasks: sum,
     })

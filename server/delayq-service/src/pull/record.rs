@@ -131,7 +131,8 @@ impl Record {
         change(record);
     }
 
-    /// Records the result of a claim: the starts with their lateness, the locks, and the dead tasks.
+    /// Records the result of a claim: the starts with their lateness, the locks, and the dead
+    /// tasks.
     pub(super) fn claimed(&self, task_type: &TaskType, claimed: &Claimed) {
         if !claimed.tasks.is_empty() {
             let late = |due: i64| claimed.store_now.as_millis().saturating_sub(due).max(0);

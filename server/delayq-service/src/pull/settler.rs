@@ -17,19 +17,19 @@ use super::record::Record;
 /// Accepts settlements. Cheap to clone; all clones share the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Settler {
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<SettleRequest>,
     record: Arc<Record>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct SettleRequest {
     bucket: Bucket,
     settlement: Settlement,
     answer: oneshot::Sender<Result<SettleOutcome>>,
 }
 
 /// Waiting settlements by bucket. A bucket has an entry while a call is under way.
-type Waiting = HashMap<Bucket, Vec<Request>>;
+type Waiting = HashMap<Bucket, Vec<SettleRequest>>;
 
 /// The calls under way; each returns its bucket.
 type Calls = FuturesUnordered<BoxFuture<'static, Bucket>>;
@@ -57,7 +57,7 @@ impl Settler {
         let (answer, outcome) = oneshot::channel();
         let fence = settlement.lock.fence;
         self.record.unlocked(bucket.task_type(), fence);
-        let request = Request {
+        let request = SettleRequest {
             bucket,
             settlement,
             answer,
@@ -74,7 +74,7 @@ impl Settler {
     }
 }
 
-async fn run(store: Arc<dyn Store>, mut requests: mpsc::UnboundedReceiver<Request>) {
+async fn run(store: Arc<dyn Store>, mut requests: mpsc::UnboundedReceiver<SettleRequest>) {
     let (mut waiting, mut calls) = (Waiting::new(), Calls::new());
     let mut arrived = Vec::new();
     loop {
@@ -124,7 +124,7 @@ fn call(store: &Arc<dyn Store>, bucket: Bucket, waiting: &mut Waiting, calls: &C
 
 /// Settles a batch. If the store refuses the whole batch, for example because of one damaged task,
 /// each settlement is tried alone.
-async fn settle(store: &dyn Store, bucket: &Bucket, batch: Vec<Request>) {
+async fn settle(store: &dyn Store, bucket: &Bucket, batch: Vec<SettleRequest>) {
     let (settlements, answers): (Vec<_>, Vec<_>) = batch
         .into_iter()
         .map(|request| (request.settlement, request.answer))

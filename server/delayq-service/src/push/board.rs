@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 
 /// The stored form of a target.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct StoredTarget {
     v: u32,
     /// `None` for a type whose tasks have their own targets.
     target: Option<Target>,
@@ -34,7 +34,7 @@ pub(super) type Targets = BTreeMap<TypePattern, Arc<Target>>;
 
 /// The content of the folder.
 #[derive(Debug, Default)]
-struct Stored {
+struct TargetFolder {
     targets: Arc<Targets>,
     /// Types whose tasks have their own targets, even if the type itself has a target too.
     own: Arc<BTreeSet<TaskType>>,
@@ -47,11 +47,11 @@ pub(super) struct Board {
     pub(super) courier: Arc<Courier>,
     pub(super) store: Arc<dyn Store>,
     pub(super) callees: Callees,
-    stored: FolderCache<Stored>,
+    stored: FolderCache<TargetFolder>,
     pub(super) seals: Arc<Seals>,
 }
 
-impl Contents for Stored {
+impl Contents for TargetFolder {
     fn read(documents: Vec<Document>) -> Result<Self> {
         let (mut targets, mut own) = (Targets::new(), BTreeSet::new());
         for document in documents {
@@ -70,7 +70,7 @@ impl Contents for Stored {
                 );
                 continue;
             };
-            match serde_json::from_str::<Record>(&document.body) {
+            match serde_json::from_str::<StoredTarget>(&document.body) {
                 Ok(record) if record.v <= VERSION => {
                     if let Some(target) = record.target {
                         targets.insert(pattern, Arc::new(target));
@@ -176,7 +176,7 @@ impl Board {
     }
 
     async fn put(&self, name: &str, target: Option<Target>, expected: Expected) -> Result<()> {
-        let record = Record { v: VERSION, target };
+        let record = StoredTarget { v: VERSION, target };
         match self.stored.write(name, &record, expected).await? {
             WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => Ok(()),
             WriteOutcome::FolderFull => Err(Error::InvalidInput {

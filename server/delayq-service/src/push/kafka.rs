@@ -22,9 +22,9 @@ const LINGER_MS: &str = "1";
 
 /// One producer for each cluster, made for its first record.
 #[derive(Default)]
-pub(super) struct Producers(BTreeMap<String, Cluster>);
+pub(super) struct Producers(BTreeMap<String, KafkaCluster>);
 
-struct Cluster {
+struct KafkaCluster {
     brokers: String,
     producer: Mutex<Option<FutureProducer>>,
 }
@@ -32,7 +32,7 @@ struct Cluster {
 impl Producers {
     pub(super) fn new(clusters: &BTreeMap<String, KafkaConfig>) -> Self {
         let clusters = clusters.iter().map(|(name, config)| {
-            let cluster = Cluster {
+            let cluster = KafkaCluster {
                 brokers: config.brokers.clone(),
                 producer: Mutex::default(),
             };
@@ -72,7 +72,7 @@ impl Producers {
     }
 }
 
-impl Cluster {
+impl KafkaCluster {
     fn producer(&self) -> Result<FutureProducer, KafkaError> {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(producer) = &*producer {

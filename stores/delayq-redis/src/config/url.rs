@@ -27,7 +27,7 @@ const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, water
 type Fault = std::borrow::Cow<'static, str>;
 
 /// The parts of a URL after its scheme, not decoded yet.
-struct Parts<'a> {
+struct UrlParts<'a> {
     login: Option<&'a str>,
     hosts: &'a str,
     path: &'a str,
@@ -41,7 +41,7 @@ pub(super) fn parse(url: &str) -> Result<RedisConfig> {
 
 fn read(url: &str) -> Result<RedisConfig, Fault> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let parts = Parts::of(rest)?;
+    let parts = UrlParts::of(rest)?;
     let (kind, tls) = match scheme.strip_prefix("rediss") {
         Some(kind) => (kind, Some(TlsConfig::default())),
         None => (scheme.strip_prefix("redis").unwrap_or("?"), None),
@@ -86,7 +86,7 @@ fn read(url: &str) -> Result<RedisConfig, Fault> {
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     fn of(rest: &'a str) -> Result<Self, Fault> {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn socket(parts: &Parts<'_>) -> Result<Address, Fault> {
+fn socket(parts: &UrlParts<'_>) -> Result<Address, Fault> {
     if !parts.hosts.is_empty() || parts.path.is_empty() {
         return Err("a socket has a path and no host: write redis+unix:///PATH".into());
     }

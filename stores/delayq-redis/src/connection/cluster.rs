@@ -41,12 +41,12 @@ pub(crate) struct Cluster {
     map: watch::Sender<Arc<SlotMap>>,
     /// The reason why there is no map.
     failure: Mutex<Option<Error>>,
-    nodes: Mutex<HashMap<Address, Known>>,
+    nodes: Mutex<HashMap<Address, KnownNode>>,
     again: Notify,
 }
 
 /// A node that has been used.
-struct Known {
+struct KnownNode {
     server: Arc<Server>,
     /// The time when another node last named it as the owner of a slot.
     guest: Option<Instant>,
@@ -153,7 +153,7 @@ impl Cluster {
         let mut nodes = lock(&self.nodes);
         let known = nodes.entry(address.clone()).or_insert_with(|| {
             let target = Target::Fixed(address.clone());
-            Known {
+            KnownNode {
                 server: Server::start(&self.settings.of_node(), &target),
                 guest: None,
             }
@@ -274,7 +274,7 @@ impl Cluster {
         let masters = map.masters();
         let gone: Vec<Arc<Server>> = {
             let mut nodes = lock(&self.nodes);
-            let is_guest = |known: &Known| known.guest.is_some_and(|at| at.elapsed() < GUEST);
+            let is_guest = |known: &KnownNode| known.guest.is_some_and(|at| at.elapsed() < GUEST);
             let gone =
                 nodes.extract_if(|address, known| !masters.contains(address) && !is_guest(known));
             gone.map(|(_, known)| known.server).collect()

@@ -35,7 +35,7 @@ pub(super) enum Purpose {
 
 /// A connection that lives as long as its client, and is renewed after each loss.
 pub(super) struct Reconnecting {
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     settings: Arc<Settings>,
     target: Target,
     purpose: Purpose,
@@ -43,7 +43,7 @@ pub(super) struct Reconnecting {
 }
 
 #[derive(Clone)]
-enum State {
+enum ConnectionState {
     /// No connection, with the reason once one was refused.
     Down(Option<ConnectError>),
     Up(Wire),
@@ -52,7 +52,7 @@ enum State {
 impl Reconnecting {
     pub(super) fn start(settings: &Arc<Settings>, target: Target, purpose: Purpose) -> Arc<Self> {
         let this = Arc::new(Self {
-            state: watch::Sender::new(State::Down(None)),
+            state: watch::Sender::new(ConnectionState::Down(None)),
             settings: Arc::clone(settings),
             target,
             purpose,
@@ -85,7 +85,7 @@ impl Reconnecting {
                 Err(_) => Some(ConnectError::lasting(self.no_connection())),
             };
             if refused.is_some() {
-                self.state.send_replace(State::Down(refused));
+                self.state.send_replace(ConnectionState::Down(refused));
                 self.target.doubt();
             }
             tokio::select! {
@@ -98,13 +98,13 @@ impl Reconnecting {
 
     async fn use_until_it_ends(&self, wire: Wire) {
         tracing::debug!(store = %wire.place, "connected");
-        self.state.send_replace(State::Up(wire.clone()));
+        self.state.send_replace(ConnectionState::Up(wire.clone()));
         let is_wrong = tokio::select! {
             () = wire.ended.notified() => false,
             () = self.target.left(&wire.address) => true,
             () = self.closed.cancelled() => true,
         };
-        self.state.send_replace(State::Down(None));
+        self.state.send_replace(ConnectionState::Down(None));
         if is_wrong {
             wire.left.cancel();
             tracing::warn!(store = %wire.place, "the server is no longer the master");
@@ -186,7 +186,7 @@ impl Reconnecting {
     /// Its server, as far as known.
     pub(super) fn place(&self) -> Arc<str> {
         match (&*self.state.borrow(), self.target.fixed()) {
-            (State::Up(wire), _) => Arc::clone(&wire.place),
+            (ConnectionState::Up(wire), _) => Arc::clone(&wire.place),
             (_, Some(address)) => self.settings.place_of(Kind::Data, address),
             (_, None) => self.settings.place(),
         }
@@ -203,11 +203,13 @@ impl Reconnecting {
     pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
         let mut states = self.state.subscribe();
         let decided = states.wait_for(|state| match state {
-            State::Up(_) => true,
-            State::Down(refusal) => refusal.as_ref().is_some_and(|refusal| !refusal.is_busy),
+            ConnectionState::Up(_) => true,
+            ConnectionState::Down(refusal) => {
+                refusal.as_ref().is_some_and(|refusal| !refusal.is_busy)
+            }
         });
         let decided = timeout_at(deadline.into(), decided).await;
-        if matches!(&decided, Ok(Ok(state)) if matches!(**state, State::Up(_))) {
+        if matches!(&decided, Ok(Ok(state)) if matches!(**state, ConnectionState::Up(_))) {
             return Ok(());
         }
         drop(decided);
@@ -217,8 +219,8 @@ impl Reconnecting {
     /// The present connection, if there is one.
     pub(super) fn wire(&self) -> Option<Wire> {
         match &*self.state.borrow() {
-            State::Up(wire) => Some(wire.clone()),
-            State::Down(_) => None,
+            ConnectionState::Up(wire) => Some(wire.clone()),
+            ConnectionState::Down(_) => None,
         }
     }
 
@@ -226,15 +228,17 @@ impl Reconnecting {
     pub(super) async fn up(&self) {
         let mut states = self.state.subscribe();
         // The sender is in `self`, so the wait cannot fail.
-        let _ = states.wait_for(|state| matches!(state, State::Up(_))).await;
+        let _ = states
+            .wait_for(|state| matches!(state, ConnectionState::Up(_)))
+            .await;
     }
 
     /// The reason why a waiting call was not sent.
     pub(super) fn why_not_sent(&self) -> Error {
         match &*self.state.borrow() {
-            State::Down(Some(refusal)) => refusal.error.clone(),
-            State::Down(None) => self.no_connection(),
-            State::Up(_) => {
+            ConnectionState::Down(Some(refusal)) => refusal.error.clone(),
+            ConnectionState::Down(None) => self.no_connection(),
+            ConnectionState::Up(_) => {
                 let within = self.settings.timeout;
                 let detail = format!("calls before this one were not answered within {within:?}");
                 Error::unavailable(&*self.place(), detail)

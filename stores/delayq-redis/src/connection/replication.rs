@@ -44,11 +44,11 @@ pub(super) struct Replication {
     names_agree: Arc<AtomicBool>,
     /// The minimum number of confirmations.
     least: u32,
-    known: Mutex<Known>,
+    known: Mutex<KnownReplicas>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownReplicas {
     /// The name of the node, in a cluster.
     name: Option<NodeName>,
     /// The master according to the sentinels or the node, and the replicas that may replace it.
@@ -149,7 +149,7 @@ impl Replication {
         });
     }
 
-    fn change(&self, store: &str, change: impl FnOnce(&mut Known)) {
+    fn change(&self, store: &str, change: impl FnOnce(&mut KnownReplicas)) {
         let mut known = lock(&self.known);
         let before = self.wanted(&known);
         change(&mut known);
@@ -206,7 +206,7 @@ impl Replication {
         (replicas < wanted).then(|| shortage.unwrap_or_else(too_few))
     }
 
-    fn wanted(&self, known: &Known) -> u32 {
+    fn wanted(&self, known: &KnownReplicas) -> u32 {
         let (eligible, followers) = (&known.eligible, &known.followers);
         let all = if known.server != known.master {
             eligible.len()

@@ -30,14 +30,14 @@ pub(super) struct Sentinels {
     settings: Arc<Settings>,
     addresses: Vec<Address>,
     name: String,
-    seen: watch::Sender<Observed>,
+    seen: watch::Sender<SentinelView>,
     replicas: Mutex<ReplicaHistory>,
     again: Notify,
 }
 
 /// The knowledge gained from the sentinels.
 #[derive(Clone)]
-enum Observed {
+enum SentinelView {
     Nothing,
     Master {
         address: Address,
@@ -47,7 +47,7 @@ enum Observed {
     Unknown(ConnectError),
 }
 
-impl Observed {
+impl SentinelView {
     fn address(&self) -> Option<&Address> {
         match self {
             Self::Master { address, .. } => Some(address),
@@ -64,7 +64,7 @@ impl Observed {
 }
 
 /// One sentinel's answer about the master.
-struct Named {
+struct NamedMaster {
     address: Address,
     epoch: u64,
     replicas: SentinelReplicas,
@@ -78,7 +78,7 @@ impl Sentinels {
             settings: Arc::clone(settings),
             addresses: addresses.to_vec(),
             name: name.to_owned(),
-            seen: watch::Sender::new(Observed::Nothing),
+            seen: watch::Sender::new(SentinelView::Nothing),
             replicas: Mutex::default(),
             again: Notify::new(),
         });
@@ -90,13 +90,13 @@ impl Sentinels {
     pub(super) async fn master(&self) -> Result<Address, ConnectError> {
         let mut seen = self.seen.subscribe();
         let seen = seen
-            .wait_for(|seen| !matches!(seen, Observed::Nothing))
+            .wait_for(|seen| !matches!(seen, SentinelView::Nothing))
             .await;
         match seen.as_deref() {
-            Ok(Observed::Master { address, .. }) => Ok(address.clone()),
-            Ok(Observed::Unknown(refusal)) => Err(refusal.clone()),
+            Ok(SentinelView::Master { address, .. }) => Ok(address.clone()),
+            Ok(SentinelView::Unknown(refusal)) => Err(refusal.clone()),
             // The sender is in `self`.
-            Ok(Observed::Nothing) | Err(_) => {
+            Ok(SentinelView::Nothing) | Err(_) => {
                 Err(ConnectError::lasting(Error::Closed("the Redis store")))
             }
         }
@@ -105,7 +105,7 @@ impl Sentinels {
     /// Completes once another server is the master.
     pub(super) async fn left(&self, address: &Address) {
         let mut seen = self.seen.subscribe();
-        let is_other = |seen: &Observed| seen.address().is_some_and(|now| now != address);
+        let is_other = |seen: &SentinelView| seen.address().is_some_and(|now| now != address);
         // The sender is in `self`.
         let _ = seen.wait_for(is_other).await;
     }
@@ -165,11 +165,11 @@ impl Sentinels {
             }
         }
         let now = match named.iter().max_by_key(|named| named.epoch) {
-            Some(Named { address, epoch, .. }) => Observed::Master {
+            Some(NamedMaster { address, epoch, .. }) => SentinelView::Master {
                 address: address.clone(),
                 epoch: *epoch,
             },
-            None => Observed::Unknown(self.unknown(strangers, failure, is_late)),
+            None => SentinelView::Unknown(self.unknown(strangers, failure, is_late)),
         };
         // A known master stays the master until another one is named. A panel does not speak with
         // one voice if one of its sentinels was cut off and knows nothing of an election.
@@ -189,7 +189,13 @@ impl Sentinels {
     /// The replicas that have to confirm writes to `master`. A replica that has gone no longer has
     /// to confirm if most sentinels say so. A few sentinels may be cut off together with the
     /// master, while the others promote that replica.
-    fn count(&self, replication: &Replication, master: &Address, named: &[Named], now: Instant) {
+    fn count(
+        &self,
+        replication: &Replication,
+        master: &Address,
+        named: &[NamedMaster],
+        now: Instant,
+    ) {
         if !replication.follows {
             return;
         }
@@ -203,17 +209,17 @@ impl Sentinels {
         replication.may_choose(master, replicas, &self.settings.place());
     }
 
-    fn note(&self, now: Observed) {
+    fn note(&self, now: SentinelView) {
         let store = self.settings.place();
         self.seen.send_if_modified(|seen| match (&mut *seen, now) {
-            (Observed::Master { address: known, epoch }, Observed::Master { address, epoch: now })
+            (SentinelView::Master { address: known, epoch }, SentinelView::Master { address, epoch: now })
                 if *known == address =>
             {
                 *epoch = now;
                 false
             }
             (_, now) => {
-                if let Observed::Master { address, epoch } = &now {
+                if let SentinelView::Master { address, epoch } = &now {
                     tracing::info!(%store, master = %address, epoch, "the sentinels name the master");
                 }
                 *seen = now;
@@ -252,7 +258,7 @@ fn is_refusal(error: &Error) -> bool {
 
 /// Parses `HOST PORT`, the fields of the master and those of its replicas; `None` for an unknown
 /// master.
-fn read(answers: Answers) -> RedisResult<Option<Named>> {
+fn read(answers: Answers) -> RedisResult<Option<NamedMaster>> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
     let (address, master, replicas) = (next()?, next(), next());
@@ -270,7 +276,7 @@ fn read(answers: Answers) -> RedisResult<Option<Named>> {
     let number = |name| field(&master, name).and_then(|number| number.parse().ok());
     let address = Address::new(host, port);
     let others = number("num-other-sentinels").unwrap_or(0);
-    Ok(Some(Named {
+    Ok(Some(NamedMaster {
         epoch: number("config-epoch").unwrap_or(0),
         replicas: SentinelReplicas::read(&replicas?, &address, !is_gone(&master)),
         sentinels: usize::try_from(others).unwrap_or(0).saturating_add(1),

@@ -10,7 +10,8 @@
 --   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>",
 --                     a line feed and "<error>", only for tasks with a history. Error: "-" for
 --                     none, else "+" and its text; then "\30" and the last errors, newest first,
---                     see note_error; then the note, see split_note. Zeros before requeues: how the fence was settled, see END_OF
+--                     see note_error; then the note, see split_note. Zeros before requeues: how
+--                     the fence was settled, see END_OF
 --   7 meta      hash  v (format), fence (the largest issued), pause (its end, ms), gone (start of
 --                     the generation, ms), tat, held_back, limited, fleet_concurrency and
 --                     fleet_rate (see limit.lua), gone_from (what is known of the older

@@ -14,7 +14,7 @@ use super::{Script, ShardKeys, id_of, state_of};
 use crate::connection::{Command, Fields};
 
 /// A task as returned by `find.lua` and `list.lua`.
-struct Stored {
+struct StoredTask {
     id: TaskId,
     state: TaskState,
     at: Timestamp,
@@ -25,12 +25,12 @@ struct Stored {
 }
 
 /// The facts about a stored task. A damaged one shows its readable parts.
-struct Shown {
+struct TaskFacts {
     info: TaskInfo,
     damage: Option<Damage>,
 }
 
-impl Stored {
+impl StoredTask {
     fn read(id: TaskId, state: TaskState, fields: &mut Fields) -> Result<Self> {
         Ok(Self {
             id,
@@ -52,7 +52,7 @@ impl Stored {
         Some(info)
     }
 
-    fn shown(self, gate: &Gate) -> Shown {
+    fn shown(self, gate: &Gate) -> TaskFacts {
         let mut info = TaskInfo::new(self.id, self.state, self.at);
         let (mut damage, mut asked_due) = (None, self.at);
         info.history = record::decode_trail(&self.trail).unwrap_or_else(|| {
@@ -86,7 +86,7 @@ impl Stored {
             errors: record::errors_of(&self.trail),
         };
         gate.explain(&mut info, stored);
-        Shown { info, damage }
+        TaskFacts { info, damage }
     }
 }
 
@@ -111,13 +111,13 @@ pub(crate) fn read_found(
         let what = "it is in no index; an audit with repair schedules it";
         return Err(keys.corrupt(id.as_str(), what));
     }
-    let stored = Stored::read(id.clone(), state_of(&letter)?, &mut fields)?;
+    let stored = StoredTask::read(id.clone(), state_of(&letter)?, &mut fields)?;
     if stored.state.is_ended() {
         let damaged = || keys.corrupt(id.as_str(), "its remembered end is damaged");
         let answer = Some(stored.ended().ok_or_else(damaged)?);
         return Ok(Lookup { knowledge, answer });
     }
-    let Shown { info, damage } = stored.shown(&read_gate(&mut fields)?);
+    let TaskFacts { info, damage } = stored.shown(&read_gate(&mut fields)?);
     match damage {
         // Damaged tasks are moved to dead so that somebody sees them.
         Some(Damage::Bad(_)) if info.state == TaskState::Dead => {}
@@ -155,7 +155,7 @@ pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) 
     let mut page = Page::default();
     while !fields.is_empty() {
         let id = id_of(&mut fields)?;
-        let Shown { mut info, damage } = Stored::read(id, state, &mut fields)?.shown(&gate);
+        let TaskFacts { mut info, damage } = StoredTask::read(id, state, &mut fields)?.shown(&gate);
         if let Some(damage) = damage {
             let error = || keys.unreadable(info.id.as_str(), damage).to_string();
             info.history.last_error.get_or_insert_with(error);

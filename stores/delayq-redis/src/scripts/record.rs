@@ -126,7 +126,7 @@ pub(crate) fn decode(mut record: Vec<u8>) -> Result<Record, Damage> {
     let head_len = check_version(&record)?;
     let head = record.get(..head_len).unwrap_or_default();
     let head = std::str::from_utf8(head).map_err(|_| Damage::Bad("its head is not text"))?;
-    let head = Head::parse(head)?;
+    let head = RecordHead::parse(head)?;
     let message = record.get(head_len + 1..).unwrap_or_default();
     if checksum(head.fixed.as_bytes(), message) != head.checksum {
         return Err(Damage::Bad("its checksum is wrong"));
@@ -172,7 +172,7 @@ pub(crate) fn salvage(mut record: Vec<u8>) -> Vec<u8> {
     record
 }
 
-struct Head<'a> {
+struct RecordHead<'a> {
     submitted: i64,
     kind: char,
     time: i64,
@@ -180,7 +180,7 @@ struct Head<'a> {
     checksum: u32,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RecordHead<'a> {
     fn parse(head: &'a str) -> Result<Self, Damage> {
         Self::parts(head).ok_or(Damage::Bad("its head is not of the known form"))
     }

@@ -67,14 +67,14 @@ pub(crate) struct Group {
 /// One script call: tasks of the group with different ids.
 #[derive(Debug, Default)]
 struct CallBatch {
-    items: Vec<Item>,
+    items: Vec<BatchItem>,
     ids: HashSet<TaskId>,
     bytes: usize,
 }
 
 /// A task of the group.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct BatchItem {
     member: usize,
     task: usize,
 }
@@ -86,7 +86,7 @@ impl CallBatch {
         has_room && !self.ids.contains(&task.id)
     }
 
-    fn add(&mut self, item: Item, task: &Prepared) {
+    fn add(&mut self, item: BatchItem, task: &Prepared) {
         self.items.push(item);
         self.ids.insert(task.id.clone());
         self.bytes += task.bytes();
@@ -122,7 +122,7 @@ impl Group {
     fn add(&mut self, waiter: Waiter) {
         let member = self.waiters.len();
         for (index, task) in waiter.tasks.iter().enumerate() {
-            let item = Item {
+            let item = BatchItem {
                 member,
                 task: index,
             };
@@ -150,7 +150,7 @@ impl Group {
         })
     }
 
-    fn task(&self, item: Item) -> Option<&Prepared> {
+    fn task(&self, item: BatchItem) -> Option<&Prepared> {
         self.waiters.get(item.member)?.tasks.get(item.task)
     }
 

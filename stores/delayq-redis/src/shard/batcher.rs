@@ -32,7 +32,7 @@ const MAX_TASKS: usize = 8 * MAX_BATCH;
 
 /// The waiting submits of one server.
 #[derive(Debug, Default)]
-struct Queue {
+struct ServerQueue {
     waiting: VecDeque<Waiter>,
     under_way: usize,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Batcher {
     retention_ms: i64,
     watermark: Option<Watermark>,
     /// By server; 0 if no server is known for a slot.
-    queues: Mutex<HashMap<usize, Queue>>,
+    queues: Mutex<HashMap<usize, ServerQueue>>,
 }
 
 impl Batcher {

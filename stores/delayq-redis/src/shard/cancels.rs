@@ -21,12 +21,12 @@ type Answer = Result<Lookup<CancelOutcome>>;
 
 /// A waiting caller of a cancel.
 #[derive(Debug)]
-struct Caller {
+struct CancelCaller {
     deadline: Instant,
     reply: oneshot::Sender<Answer>,
 }
 
-impl Caller {
+impl CancelCaller {
     /// Sends the answer; the caller may have gone away.
     fn answer(self, answer: Answer) {
         let _ = self.reply.send(answer);
@@ -34,20 +34,20 @@ impl Caller {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct CancelWaiter {
     id: TaskId,
-    caller: Caller,
+    caller: CancelCaller,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    waiters: VecDeque<Waiter>,
+struct WaitingCancels {
+    waiters: VecDeque<CancelWaiter>,
     calls: usize,
 }
 
 /// The waiting cancels of one shard.
 #[derive(Debug, Default)]
-pub(crate) struct Cancels(Mutex<Waiting>);
+pub(crate) struct Cancels(Mutex<WaitingCancels>);
 
 impl Cancels {
     /// Adds a cancel. Returns the receiver of its answer, and true if the caller must take a
@@ -55,8 +55,8 @@ impl Cancels {
     pub(super) fn join(&self, id: TaskId, deadline: Instant) -> (oneshot::Receiver<Answer>, bool) {
         let (reply, answer) = oneshot::channel();
         let mut waiting = lock(&self.0);
-        let caller = Caller { deadline, reply };
-        waiting.waiters.push_back(Waiter { id, caller });
+        let caller = CancelCaller { deadline, reply };
+        waiting.waiters.push_back(CancelWaiter { id, caller });
         let may_call = waiting.calls < MAX_CALLS;
         waiting.calls += usize::from(may_call);
         (answer, may_call)
@@ -115,7 +115,7 @@ impl Turn {
         Some(batch)
     }
 
-    fn end(&mut self, waiting: &mut Waiting) {
+    fn end(&mut self, waiting: &mut WaitingCancels) {
         waiting.calls = waiting.calls.saturating_sub(1);
         self.has_ended = true;
     }
@@ -125,7 +125,7 @@ impl Turn {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     ids: Vec<TaskId>,
-    callers: Vec<Caller>,
+    callers: Vec<CancelCaller>,
 }
 
 impl Batch {

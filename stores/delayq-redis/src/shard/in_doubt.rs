@@ -18,10 +18,10 @@ const MAX_IN_DOUBT: usize = 16;
 
 /// The claims of one store that have no answer, or whose answer may not have been seen.
 #[derive(Debug, Default)]
-pub(crate) struct InDoubt(Mutex<State>);
+pub(crate) struct InDoubt(Mutex<DoubtState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct DoubtState {
     last: u64,
     claims: HashMap<Bucket, Vec<Lost>>,
 }

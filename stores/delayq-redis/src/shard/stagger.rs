@@ -32,12 +32,12 @@ const MAX_UNASKED: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Stagger {
     own: u64,
-    buckets: Mutex<HashMap<Bucket, Waiting>>,
+    buckets: Mutex<HashMap<Bucket, WaitingInstances>>,
 }
 
 /// The instances that wait for the tasks of a bucket.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingInstances {
     others: HashSet<u64>,
     /// The due time that all wait for, as far as this instance knows.
     next_due: Option<Timestamp>,
@@ -191,7 +191,7 @@ impl Stagger {
     }
 }
 
-impl Waiting {
+impl WaitingInstances {
     /// If the expected due time has come, the instances before the taker have missed their turn,
     /// and are forgotten. One that takes a task again is known again.
     fn forget_those_before(&mut self, taker: u64, now: Timestamp) {

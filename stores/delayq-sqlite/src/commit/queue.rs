@@ -39,15 +39,15 @@ const GROUP_KIB: u32 = 8 << 10;
 
 /// A queue of commands for one thread, in two lanes.
 pub(crate) struct Queue<C> {
-    state: Mutex<State<C>>,
+    state: Mutex<QueueState<C>>,
     ready: Condvar,
     room: [Arc<Semaphore>; 2],
     /// Maximum number of tasks taken out of one lane at a time.
     group: usize,
 }
 
-struct State<C> {
-    lanes: [VecDeque<Item<C>>; 2],
+struct QueueState<C> {
+    lanes: [VecDeque<QueuedCall<C>>; 2],
     /// Number of commands that the thread waits for: it is woken once, not for each of them.
     wanted: usize,
     /// True if the thread has to check for changes, even if the queue is empty.
@@ -55,7 +55,7 @@ struct State<C> {
     is_closed: bool,
 }
 
-impl<C> State<C> {
+impl<C> QueueState<C> {
     fn is_short(&mut self) -> bool {
         let waiting: usize = self.lanes.iter().map(VecDeque::len).sum();
         let is_signalled = self.is_signalled && waiting == 0;
@@ -63,7 +63,7 @@ impl<C> State<C> {
     }
 }
 
-struct Item<C> {
+struct QueuedCall<C> {
     command: C,
     size: Size,
     _room: Option<OwnedSemaphorePermit>,
@@ -125,7 +125,7 @@ impl<C> Queue<C> {
     pub(crate) fn new(group: usize) -> Self {
         let lane = || Arc::new(Semaphore::new(LANE_KIB as usize));
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 lanes: [VecDeque::new(), VecDeque::new()],
                 wanted: 1,
                 is_signalled: false,
@@ -142,7 +142,7 @@ impl<C> Queue<C> {
         let room = Arc::clone(lane.of(self.room.each_ref()));
         let room = room.acquire_many_owned(size.kib()).await;
         let room = room.map_err(|_| QueueClosed)?;
-        let item = Item {
+        let item = QueuedCall {
             command,
             size,
             _room: Some(room),
@@ -152,7 +152,7 @@ impl<C> Queue<C> {
 
     /// Queues a command even if there is no room, for the store's own clean-up.
     pub(crate) fn push_now(&self, command: C) -> Result<(), QueueClosed> {
-        let item = Item {
+        let item = QueuedCall {
             command,
             size: Size::ONE,
             _room: None,
@@ -160,7 +160,7 @@ impl<C> Queue<C> {
         self.put(Lane::Operations, item)
     }
 
-    fn put(&self, lane: Lane, item: Item<C>) -> Result<(), QueueClosed> {
+    fn put(&self, lane: Lane, item: QueuedCall<C>) -> Result<(), QueueClosed> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(QueueClosed);
@@ -202,12 +202,14 @@ impl<C> Queue<C> {
     /// Waits until this many commands are queued.
     fn wait<'a>(
         &self,
-        mut state: MutexGuard<'a, State<C>>,
+        mut state: MutexGuard<'a, QueueState<C>>,
         wanted: usize,
         time: Duration,
-    ) -> MutexGuard<'a, State<C>> {
+    ) -> MutexGuard<'a, QueueState<C>> {
         state.wanted = wanted;
-        let end = self.ready.wait_timeout_while(state, time, State::is_short);
+        let end = self
+            .ready
+            .wait_timeout_while(state, time, QueueState::is_short);
         let (mut state, _) = end.unwrap_or_else(PoisonError::into_inner);
         state.wanted = 1;
         state
@@ -244,7 +246,7 @@ impl<C> Queue<C> {
     }
 
     /// Ignores poisoning: a panic cannot leave the lanes half changed.
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

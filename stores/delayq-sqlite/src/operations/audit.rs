@@ -68,7 +68,7 @@ enum Stage {
     /// Check the rows after this id.
     Rows { after: String },
     /// Check the entries of the index of places after this one.
-    Places { after: Place },
+    Places { after: IndexEntry },
     /// Check the counters.
     Counts,
     /// Check the requests to run again with ids after this one.
@@ -77,7 +77,7 @@ enum Stage {
 
 /// An entry of the index of places.
 #[derive(Clone, Debug)]
-struct Place {
+struct IndexEntry {
     state: i64,
     at: i64,
     id: String,
@@ -166,7 +166,7 @@ fn audit_rows(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outc
             after: last.id.clone(),
         },
         None => Stage::Places {
-            after: Place {
+            after: IndexEntry {
                 state: -1,
                 at: 0,
                 id: String::new(),
@@ -281,12 +281,12 @@ fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outc
     Ok(())
 }
 
-fn audit_places(tasks: &mut TypeTasks<'_>, after: &Place, audit: &mut Audit) -> Outcome<()> {
-    let Place { state, at, id } = after;
+fn audit_places(tasks: &mut TypeTasks<'_>, after: &IndexEntry, audit: &mut Audit) -> Outcome<()> {
+    let IndexEntry { state, at, id } = after;
     let key = (tasks.row.id, *state, *at, id.as_str(), signed(STEP_ROWS));
     let places = tasks.query(SELECT_PLACES, key, |row| {
         let (state, at, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok((Place { state, at, id }, row.get::<_, i64>(3)?))
+        Ok((IndexEntry { state, at, id }, row.get::<_, i64>(3)?))
     })?;
     audit.stage = Stage::Counts;
     for (place, seq) in places {

@@ -59,12 +59,12 @@ pub(crate) struct TypeRow {
     /// True if requests to run again wait; `None` until that has been read.
     pub(super) has_follow_ups: Option<bool>,
     is_changed: bool,
-    damage: Option<Damage>,
+    damage: Option<DamagedColumn>,
 }
 
 /// A column with a value that no operation writes.
 #[derive(Clone, Copy, Debug)]
-struct Damage {
+struct DamagedColumn {
     column: &'static str,
     value: i64,
 }
@@ -92,7 +92,7 @@ impl TypeRow {
     }
 
     /// The first column with a value that is never written.
-    fn damage(row: &Row<'_>) -> rusqlite::Result<Option<Damage>> {
+    fn damage(row: &Row<'_>) -> rusqlite::Result<Option<DamagedColumn>> {
         let largest_time = Timestamp::MAX.as_millis();
         let largest_fence = signed(MAX_FENCE);
         for (index, column, largest) in [
@@ -118,7 +118,7 @@ impl TypeRow {
         ] {
             let value: Option<i64> = row.get(index)?;
             if let Some(value) = value.filter(|value| !(0..=largest).contains(value)) {
-                return Ok(Some(Damage { column, value }));
+                return Ok(Some(DamagedColumn { column, value }));
             }
         }
         Ok(None)
@@ -145,7 +145,7 @@ impl TypeRow {
 
     /// The damage of the row, if any.
     pub(crate) fn problem(&self) -> Option<String> {
-        let Damage { column, value } = self.damage?;
+        let DamagedColumn { column, value } = self.damage?;
         Some(format!("the type's {column} is {value}"))
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct AuditArgs {
 }
 
 /// The report of one type.
-struct Audited {
+struct AuditedType {
     task_type: TaskType,
     report: AuditReport,
 }
@@ -67,7 +67,7 @@ async fn audit(
     operator: &Operator,
     types: &[TaskType],
     repair: bool,
-) -> Result<Vec<Audited>, Failure> {
+) -> Result<Vec<AuditedType>, Failure> {
     let mut audited = Vec::new();
     for task_type in types {
         let name = task_type.as_str();
@@ -77,17 +77,17 @@ async fn audit(
             operator.tasks().audit(name, false).await?
         };
         let task_type = task_type.clone();
-        audited.push(Audited { task_type, report });
+        audited.push(AuditedType { task_type, report });
     }
     Ok(audited)
 }
 
-fn count(audited: &[Audited], is_meant: impl Fn(bool) -> bool) -> u64 {
+fn count(audited: &[AuditedType], is_meant: impl Fn(bool) -> bool) -> u64 {
     let problems = audited.iter().flat_map(|one| &one.report.problems);
     problems.filter(|one| is_meant(one.repaired)).count() as u64
 }
 
-fn as_json(one: &Audited) -> Value {
+fn as_json(one: &AuditedType) -> Value {
     let problems = one.report.problems.iter();
     let problems = problems
         .map(|found| json!({"id": found.id, "what": found.what, "repaired": found.repaired}));

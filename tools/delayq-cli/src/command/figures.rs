@@ -38,7 +38,7 @@ pub(crate) struct FiguresArgs {
 /// Figures of one span, with derived values for people. In JSON the figures' fields are flattened
 /// into this object.
 #[derive(Serialize)]
-struct Line<'a> {
+struct FiguresLine<'a> {
     #[serde(flatten)]
     spell: &'a Spell,
     late_p50_ms: Option<u64>,
@@ -46,7 +46,7 @@ struct Line<'a> {
     mean_run_ms: Option<u64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> FiguresLine<'a> {
     fn of(spell: &'a Spell) -> Self {
         let ms = |span: Option<Duration>| span.and_then(|it| u64::try_from(it.as_millis()).ok());
         let figures = &spell.figures;
@@ -73,7 +73,7 @@ pub(super) async fn run(
     let begin = step.begin(now).as_millis() - length * (i64::try_from(count).unwrap_or(0) - 1);
     let since = Timestamp::from_millis(begin);
     let spells = tasks.store().figures(&args.task_type, step, since).await?;
-    let lines: Vec<_> = spells.iter().map(Line::of).collect();
+    let lines: Vec<_> = spells.iter().map(FiguresLine::of).collect();
     let text = match spells.as_slice() {
         [] => format!(
             "nothing is known of {} in this time: no instance ran its tasks, or none of a release \

@@ -23,12 +23,12 @@ pub(crate) struct LogArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: LogFilter,
 }
 
 /// Conditions on actions; all of them have to hold.
 #[derive(Debug, Args)]
-struct Wanted {
+struct LogFilter {
     /// By this actor.
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
@@ -40,7 +40,7 @@ struct Wanted {
     verb: Option<String>,
 }
 
-impl Wanted {
+impl LogFilter {
     fn matches(&self, logged: &LoggedAction) -> bool {
         let action = &logged.action;
         let is = |wanted: &Option<String>, one: &str| wanted.as_ref().is_none_or(|it| it == one);
@@ -65,7 +65,7 @@ fn touches(wanted: &TypePattern, types: &str) -> bool {
 
 /// A part of the log, latest first.
 #[derive(Default)]
-struct Part {
+struct LogPart {
     actions: Vec<LoggedAction>,
     /// The number before which the log continues; `None` at the end.
     next: Option<u64>,
@@ -94,8 +94,8 @@ pub(super) async fn run(
 }
 
 /// Reads pages until there are `most` matching actions. A store keeps 10,000 actions.
-async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<Part> {
-    let mut part = Part {
+async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<LogPart> {
+    let mut part = LogPart {
         actions: Vec::new(),
         next: args.before,
     };
@@ -118,7 +118,7 @@ async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<
     }
 }
 
-fn text(part: &Part) -> String {
+fn text(part: &LogPart) -> String {
     if part.actions.is_empty() {
         return "no such action is in the log".to_owned();
     }

@@ -43,7 +43,7 @@ pub(crate) struct RecurringArgs {
 
 /// A waiting occurrence.
 #[derive(Debug, Serialize)]
-struct Waiting {
+struct WaitingOccurrence {
     #[serde(rename = "type")]
     task_type: TaskType,
     /// The name of the recurring task; empty if it has none.
@@ -56,7 +56,7 @@ struct Waiting {
     occurrence: Option<String>,
 }
 
-impl Waiting {
+impl WaitingOccurrence {
     /// The occurrence that a task is, if it is one.
     fn of(task_type: &TaskType, task: &TaskInfo) -> Option<Self> {
         let (name, _) = task.id.as_str().rsplit_once('@')?;
@@ -76,14 +76,14 @@ async fn read(
     tasks: &TaskSubmitService,
     task_type: &TaskType,
     most: usize,
-    found: &mut Vec<Waiting>,
+    found: &mut Vec<WaitingOccurrence>,
 ) -> Result<bool> {
     let mut cursor = None;
     for _ in 0..most {
         let (name, state) = (task_type.as_str(), TaskState::Scheduled);
         let page = tasks.list(name, state, cursor.as_ref(), PAGE).await?;
         let occurrences = page.tasks.iter();
-        found.extend(occurrences.filter_map(|task| Waiting::of(task_type, task)));
+        found.extend(occurrences.filter_map(|task| WaitingOccurrence::of(task_type, task)));
         cursor = page.next;
         if cursor.is_none() {
             return Ok(true);
@@ -136,7 +136,7 @@ pub(super) async fn run(
 
 /// The input of a removal.
 struct Removal<'a> {
-    found: &'a [Waiting],
+    found: &'a [WaitingOccurrence],
     is_agreed: bool,
 }
 

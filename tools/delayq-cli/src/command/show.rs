@@ -37,19 +37,19 @@ pub(super) async fn run(
     let holder = instances
         .iter()
         .find(|one| task.holder.as_deref() == Some(one.id.short()));
-    let text = text(&args.task_type, &task, &Seen { now, holder });
+    let text = text(&args.task_type, &task, &ShownFacts { now, holder });
     let json = json!({"type": args.task_type, "task": task, "holder": holder, "now": now});
     CommandResult::new(text, json)
 }
 
 /// Facts shown with a task.
-struct Seen<'a> {
+struct ShownFacts<'a> {
     now: Timestamp,
     /// The instance that holds it, while it is listed.
     holder: Option<&'a InstanceInfo>,
 }
 
-fn text(task_type: &str, task: &TaskInfo, seen: &Seen<'_>) -> String {
+fn text(task_type: &str, task: &TaskInfo, seen: &ShownFacts<'_>) -> String {
     let now = seen.now;
     let mut text = format!(
         "{} of {task_type}: {}",

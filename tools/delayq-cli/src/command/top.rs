@@ -59,7 +59,7 @@ pub(super) async fn run(
     let ended = renew(
         tasks,
         args,
-        &mut Shown {
+        &mut TopScreen {
             terminal: &mut terminal,
             view,
         },
@@ -70,12 +70,12 @@ pub(super) async fn run(
 }
 
 /// The terminal and its content.
-struct Shown<'a> {
+struct TopScreen<'a> {
     terminal: &'a mut DefaultTerminal,
     view: View,
 }
 
-impl Shown<'_> {
+impl TopScreen<'_> {
     fn draw(&mut self) -> io::Result<()> {
         let view = &self.view;
         self.terminal
@@ -87,7 +87,7 @@ impl Shown<'_> {
 async fn renew(
     tasks: &TaskSubmitService,
     args: &TopArgs,
-    shown: &mut Shown<'_>,
+    shown: &mut TopScreen<'_>,
 ) -> Result<(), Failure> {
     let mut wishes = wishes()?;
     let every = args.every.max(LEAST_WAIT);

@@ -25,7 +25,7 @@ const SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    which: Which,
+    which: TransferTasks,
     /// The file to create; without it the tasks go to stdout. It appears once it is complete.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -62,7 +62,7 @@ enum System {
 #[derive(Debug, Args)]
 pub(crate) struct CopyArgs {
     #[command(flatten)]
-    which: Which,
+    which: TransferTasks,
     /// The other store, which must exist.
     #[arg(long, value_name = "URL")]
     to: String,
@@ -76,7 +76,7 @@ pub(crate) struct CopyArgs {
 
 /// The tasks.
 #[derive(Debug, Args)]
-struct Which {
+struct TransferTasks {
     /// The type, or a pattern such as `mail.*`, or `*` for all.
     #[arg(value_name = "TYPE")]
     types: String,
@@ -85,7 +85,7 @@ struct Which {
     dead: bool,
 }
 
-impl Which {
+impl TransferTasks {
     fn dead(&self) -> DeadTasks {
         dead_tasks(self.dead)
     }
@@ -150,7 +150,7 @@ fn part_of(file: &Path) -> PathBuf {
 
 async fn write(
     tasks: &TaskSubmitService,
-    which: &Which,
+    which: &TransferTasks,
     writer: &mut (dyn Write + Send),
 ) -> Result<TransferReport, Failure> {
     let bar = progress::bar(which.count(tasks).await?);

@@ -45,7 +45,7 @@ impl Payload {
         if !data.starts_with(b"{") {
             return None;
         }
-        let written: Written = serde_json::from_slice(data).ok()?;
+        let written: PayloadForm = serde_json::from_slice(data).ok()?;
         let message = STANDARD.decode(written.body.unwrap_or_default()).ok()?;
         Some(Self {
             message,
@@ -76,7 +76,7 @@ impl Payload {
 
 /// The JSON form. Unknown fields are ignored, as lmstfy does.
 #[derive(Deserialize)]
-struct Written {
+struct PayloadForm {
     /// In base64; an empty message may be `null`.
     #[serde(deserialize_with = "Option::deserialize")]
     body: Option<String>,

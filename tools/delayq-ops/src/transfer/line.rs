@@ -41,12 +41,12 @@ pub(crate) struct Line {
     headers: BTreeMap<String, String>,
     /// For people; not read.
     #[serde(default, deserialize_with = "unread")]
-    past: Past,
+    past: PastFacts,
 }
 
 /// The part that an import cannot restore.
 #[derive(Debug, Default, Serialize)]
-struct Past {
+struct PastFacts {
     submitted_at: Option<Timestamp>,
     attempt: u32,
     history: AttemptHistory,
@@ -55,8 +55,8 @@ struct Past {
 }
 
 /// The past of a task, whatever it says.
-fn unread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Past, D::Error> {
-    IgnoredAny::deserialize(deserializer).map(|_| Past::default())
+fn unread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PastFacts, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| PastFacts::default())
 }
 
 impl Line {
@@ -75,7 +75,7 @@ impl Line {
             message,
             message_base64,
             headers: task.headers,
-            past: Past {
+            past: PastFacts {
                 submitted_at: task.submitted_at,
                 attempt: task.attempt,
                 history: task.history,

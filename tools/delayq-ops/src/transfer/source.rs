@@ -16,13 +16,13 @@ const PAGE: usize = 64;
 /// are being sent.
 pub(super) struct Source<'a> {
     tasks: &'a TaskSubmitService,
-    left: VecDeque<Listing>,
+    left: VecDeque<SourceListing>,
     pub(super) running: u64,
     pub(super) dead_left_out: u64,
 }
 
 /// The tasks of a type in a state.
-struct Listing {
+struct SourceListing {
     task_type: TaskType,
     state: TaskState,
     cursor: Option<Cursor>,
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
             }
             source
                 .left
-                .extend(listed.into_iter().map(|(state, count)| Listing {
+                .extend(listed.into_iter().map(|(state, count)| SourceListing {
                     task_type: task_type.clone(),
                     state,
                     cursor: None,

@@ -26,10 +26,10 @@ impl<H> fmt::Debug for Timed<H> {
 }
 
 /// The harness, also held by the test that sets its clock.
-struct Shared<H>(Arc<H>);
+struct SharedHarness<H>(Arc<H>);
 
 #[async_trait]
-impl<H: SettableClock> StoreUnderTest for Shared<H> {
+impl<H: SettableClock> StoreUnderTest for SharedHarness<H> {
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
         self.0.open(options).await
     }
@@ -43,7 +43,7 @@ impl<H: SettableClock> Timed<H> {
     /// Opens the harness' store.
     pub async fn open(harness: H) -> Self {
         let harness = Arc::new(harness);
-        let rig = Rig::open(Shared(harness.clone())).await;
+        let rig = Rig::open(SharedHarness(harness.clone())).await;
         Self { harness, rig }
     }
 

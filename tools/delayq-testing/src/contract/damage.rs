@@ -18,7 +18,7 @@ pub struct Damaged<H> {
 }
 
 #[async_trait::async_trait]
-impl<H: Damageable> super::StoreUnderTest for Shared<H> {
+impl<H: Damageable> super::StoreUnderTest for DamagedHarness<H> {
     async fn open(&self, options: StoreOptions) -> Arc<dyn delayq_core::Store> {
         self.0.open(options).await
     }
@@ -29,13 +29,13 @@ impl<H: Damageable> super::StoreUnderTest for Shared<H> {
 }
 
 /// The harness, also held by the test that damages its data.
-struct Shared<H>(Arc<H>);
+struct DamagedHarness<H>(Arc<H>);
 
 impl<H: Damageable> Damaged<H> {
     /// Opens the harness' store with the three tasks.
     pub async fn open(harness: H) -> Self {
         let harness = Arc::new(harness);
-        let rig = Rig::open(Shared(harness.clone())).await;
+        let rig = Rig::open(DamagedHarness(harness.clone())).await;
         for id in ["1", "2", "3"] {
             rig.accept(job(id).after(LONG)).await;
         }

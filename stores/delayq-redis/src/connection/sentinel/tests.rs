@@ -16,7 +16,7 @@ fn sentinels(addresses: &[Address]) -> Sentinels {
         settings: Settings::new(&config, &Handle::current(), &setup()).unwrap(),
         addresses: addresses.to_vec(),
         name: "orders".to_owned(),
-        seen: watch::Sender::new(Observed::Nothing),
+        seen: watch::Sender::new(SentinelView::Nothing),
         replicas: Mutex::default(),
         again: Notify::new(),
     }
@@ -155,7 +155,7 @@ async fn a_replica_need_not_confirm_once_most_sentinels_have_taken_it_for_gone_f
             known: servers(&[2, 3]),
             eligible: servers(eligible),
         };
-        Named {
+        NamedMaster {
             address: server(master),
             epoch: 0,
             replicas,
@@ -176,7 +176,7 @@ async fn a_replica_need_not_confirm_once_most_sentinels_have_taken_it_for_gone_f
         let replication = Replication::new(&config, Duration::from_secs(5));
         let all = [gone(), gone(), gone()];
         let sentinels = sentinels(&all);
-        let needs_after = |views: &[Named], seconds| {
+        let needs_after = |views: &[NamedMaster], seconds| {
             let now = start + Duration::from_secs(seconds);
             sentinels.count(&replication, &server(1), views, now);
             replication.confirm().replicas

@@ -22,7 +22,7 @@ const ENDS: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::
 
 /// A task as last seen.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenTask {
     state: TaskState,
     at: Timestamp,
     attempt: u32,
@@ -45,7 +45,7 @@ pub(super) struct Changes {
     task_type: TaskType,
     since: Timestamp,
     stats: TypeStats,
-    tasks: HashMap<TaskId, Seen>,
+    tasks: HashMap<TaskId, SeenTask>,
     ends: Vec<Told>,
     /// Deaths before this position were reported.
     dead: Cursor,
@@ -108,7 +108,7 @@ impl Changes {
                     let seen = self.tasks.get(&task.id);
                     let kind = kind_of(&task, seen, self.since);
                     events.extend(kind.map(|kind| self.event(kind, &task)));
-                    present.insert(task.id.clone(), Seen::of(task));
+                    present.insert(task.id.clone(), SeenTask::of(task));
                 }
                 cursor = page.next;
                 if cursor.is_none() {
@@ -143,7 +143,7 @@ impl Changes {
             for task in page.tasks {
                 events.push(Event::new(EventKind::Dead, task.at, &task));
                 self.dead = Cursor::new(task.at, task.id.clone());
-                self.tasks.insert(task.id.clone(), Seen::of(task));
+                self.tasks.insert(task.id.clone(), SeenTask::of(task));
             }
             if page.next.is_none() {
                 break;
@@ -187,7 +187,7 @@ impl Changes {
     }
 }
 
-impl Seen {
+impl SeenTask {
     fn of(task: TaskInfo) -> Self {
         Self {
             state: task.state,
@@ -200,7 +200,7 @@ impl Seen {
 
 /// The event of a task that was last seen as `seen`; `None` if there is none, or if it happened
 /// before the watch began at `since`.
-fn kind_of(task: &TaskInfo, seen: Option<&Seen>, since: Timestamp) -> Option<EventKind> {
+fn kind_of(task: &TaskInfo, seen: Option<&SeenTask>, since: Timestamp) -> Option<EventKind> {
     let is_new = || {
         task.submitted_at
             .is_some_and(|submitted| submitted >= since)
