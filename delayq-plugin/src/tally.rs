@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 struct Minutes {
     /// The minute that new counts belong to.
     present: Timestamp,
-    /// Usually one, the present minute.
+    /// Usually one, the current minute.
     spells: VecDeque<Spell>,
 }
 

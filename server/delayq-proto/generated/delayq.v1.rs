@@ -1928,7 +1928,7 @@ pub struct ClaimRequest {
     /// Most tasks, at most 128. 0: only say when to call again.
     #[prost(uint32, tag = "3")]
     pub limit: u32,
-    /// How long the locks last. Required.
+    /// How long the locks last, 1 s to 24 h. Required.
     #[prost(message, optional, tag = "4")]
     pub lock_for: ::core::option::Option<::prost_types::Duration>,
     /// The claimer's clock, which guards against a store's clock that is ahead; absent: the server's.
@@ -2031,7 +2031,7 @@ pub struct ExtendRequest {
     /// At most 1,024.
     #[prost(message, repeated, tag = "3")]
     pub locks: ::prost::alloc::vec::Vec<Lock>,
-    /// From now. Required.
+    /// From now, 1 s to 24 h. Required.
     #[prost(message, optional, tag = "4")]
     pub lock_for: ::core::option::Option<::prost_types::Duration>,
 }

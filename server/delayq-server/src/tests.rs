@@ -351,3 +351,41 @@ async fn a_task_is_moved_by_ten_years_at_most_at_every_door() {
     let over_grpc = house.grpc("Reschedule", &request).await;
     assert_eq!(over_grpc.status, 400, "{over_grpc:?}");
 }
+
+#[tokio::test]
+async fn a_time_beyond_ten_years_or_in_another_unit_is_refused_over_grpc() {
+    let house = House::open("walk-times", NamespaceLimits::default()).await;
+    let far = |change: fn(&mut pb::NewTask)| {
+        let mut task = task_of_grpc("far");
+        change(&mut task);
+        pb::SubmitRequest {
+            namespace: house.namespace.to_owned(),
+            tasks: vec![task],
+        }
+    };
+    let years = HOUR * 24 * 4_015;
+    for request in [
+        far(|task| task.when = Some(delayq_plugin::When::After(HOUR * 24 * 4_015).into())),
+        // Milliseconds as seconds.
+        far(|task| {
+            let at = Timestamp::from_millis(1_795_537_806_611_000);
+            task.when = Some(delayq_plugin::When::At(at).into());
+        }),
+        far(|task| task.max_wait = Some(span(HOUR))),
+    ] {
+        let outcome = house.outcome(&request).await;
+        assert!(
+            matches!(outcome, Err(Error::InvalidInput { .. })),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(house.tasks().await, 0);
+    house.send(Door::Grpc, "1").await.unwrap();
+    let until = house.space().await.tasks.clock().now().plus(years);
+    let pause = pb::PauseRequest {
+        namespace: house.namespace.to_owned(),
+        task_type: "grpc".to_owned(),
+        until: Some(time(until)),
+    };
+    assert_eq!(house.grpc("Pause", &pause).await.status, 400);
+}

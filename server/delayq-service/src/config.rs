@@ -334,5 +334,28 @@ mod tests {
         let pool = refused("[namespaces.shop]\npool = \"fast\"");
         assert!(pool.contains("add pools.fast"), "{pool}");
         assert!(refused("[namespaces.\"a b\"]").contains("a b"));
+        for (text, option) in [
+            ("max_message_bytes = 0", "max_message_bytes"),
+            ("max_message_bytes = 1048577", "max_message_bytes"),
+            ("[limits]\ntoken_rate = 0", "limits.token_rate"),
+            ("[limits.namespace]\nrate = 0", "limits.namespace.rate"),
+            (
+                "[namespaces.a.limits]\nmax_message_bytes = 0",
+                "namespaces.a.limits.max_message_bytes",
+            ),
+            (
+                "[namespaces.a.limits]\nrate = 0",
+                "namespaces.a.limits.rate",
+            ),
+            ("[connections]\nmax = 0", "connections.max"),
+            ("[connections]\nmax_streams = 0", "connections.max_streams"),
+            (
+                "[connections]\nmax_header_bytes = 1",
+                "connections.max_header_bytes",
+            ),
+        ] {
+            let refused = refused(text);
+            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
+        }
     }
 }

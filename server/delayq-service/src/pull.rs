@@ -171,13 +171,26 @@ impl Pull {
     /// # Errors
     /// Those of the store.
     pub async fn claim_of(&self, bucket: &Bucket, mut request: ClaimRequest) -> Result<Claimed> {
-        self.record.asked(bucket.task_type());
+        // With a limit of 0 a claim only asks for the next time.
+        if request.limit > 0 {
+            self.record.asked(bucket.task_type());
+        }
         if request.holder.is_none() {
             request = request.holder(self.record.holder());
         }
         let claimed = self.store.claim(bucket, &request).await?;
         self.record.claimed(bucket.task_type(), &claimed);
         Ok(claimed)
+    }
+
+    /// Releases claimed tasks whose client is gone, which costs no attempt. The store's answer is
+    /// not awaited; if a release fails, its lock expires.
+    pub fn give_back(&self, bucket: &Bucket, claimed: Claimed) {
+        let pulled = claimed.tasks.into_iter().map(|task| Pulled {
+            bucket: bucket.clone(),
+            task,
+        });
+        drop(Handover::new(pulled.collect(), self.settler.clone()));
     }
 
     /// Ends attempts and returns one outcome for each, in order.
@@ -242,6 +255,16 @@ impl Pull {
             }
             outcome
         }
+    }
+
+    /// Ends an attempt that is no work of a client, such as one that moves a task: no figure counts
+    /// it.
+    pub fn conclude_uncounted(
+        &self,
+        bucket: Bucket,
+        settlement: Settlement,
+    ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
+        self.settler.settle(bucket, settlement)
     }
 
     /// Extends locks of one type and returns one outcome for each, in order.

@@ -156,10 +156,10 @@ async fn keep_registered(client: EurekaClient, instance: EurekaInstance, stop: C
         match &beat {
             Ok(()) => (is_registered, is_silent) = (true, false),
             Err(error) if !is_silent => {
-                warn!(instance = instance.id(), %error, "not registered: tried again");
+                warn!(instance = instance.id(), %error, "cannot register; trying again");
                 is_silent = true;
             }
-            Err(error) => debug!(instance = instance.id(), %error, "not registered"),
+            Err(error) => debug!(instance = instance.id(), %error, "cannot register"),
         }
         let wait = if beat.is_ok() {
             instance.interval()
@@ -172,7 +172,7 @@ async fn keep_registered(client: EurekaClient, instance: EurekaInstance, stop: C
         }
     }
     if let Ok(Err(error)) = timeout(DEREGISTERED_WITHIN, client.deregister(&instance)).await {
-        debug!(instance = instance.id(), %error, "not taken off the list: its lease ends");
+        debug!(instance = instance.id(), %error, "cannot deregister; the entry expires with its lease");
     }
 }
 
@@ -220,10 +220,13 @@ impl ServerEntry {
             match &beat {
                 Ok(()) => is_silent = false,
                 Err(error) if !is_silent => {
-                    warn!(url = self.url, error, "not announced: tried again");
+                    warn!(
+                        url = self.url,
+                        error, "cannot announce the application; trying again"
+                    );
                     is_silent = true;
                 }
-                Err(error) => debug!(url = self.url, error, "not announced"),
+                Err(error) => debug!(url = self.url, error, "cannot announce the application"),
             }
             let wait = if beat.is_ok() { heartbeat } else { AGAIN };
             tokio::select! {
@@ -234,7 +237,7 @@ impl ServerEntry {
         if let Ok(Err(error)) = timeout(DEREGISTERED_WITHIN, self.ask(Method::DELETE)).await {
             debug!(
                 url = self.url,
-                error, "not taken off the list: its lease ends"
+                error, "cannot deregister; the entry expires with its lease"
             );
         }
     }
@@ -265,8 +268,8 @@ impl ServerEntry {
     }
 }
 
-/// A registration that is kept up by heartbeats. When it is dropped it ends as well, and nobody
-/// waits for that.
+/// A registration that is kept up by heartbeats. Dropping it ends the registration without
+/// waiting.
 #[derive(Debug)]
 #[must_use = "the registration ends when this is dropped"]
 pub struct Registration {

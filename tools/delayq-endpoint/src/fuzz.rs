@@ -45,7 +45,7 @@ pub fn spring_call(headers: Headers<'_>, body: &[u8]) -> Option<(String, String,
     ))
 }
 
-/// Whether a call counts as signed with a secret at `now_ms`; `None`: the secret is none.
+/// Whether a call counts as signed with a secret at `now_ms`; `None` if the secret is invalid.
 #[must_use]
 pub fn is_signed(secret: &str, headers: Headers<'_>, body: &[u8], now_ms: i64) -> Option<bool> {
     let verifier = Verifier::new([secret]).ok()?;

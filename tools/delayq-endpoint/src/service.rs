@@ -16,22 +16,22 @@ use crate::call::Invocation;
 use crate::load::{Entry, Load};
 use crate::verifier::Verifier;
 
-/// How long a task waits whose earlier attempt still runs here.
+/// The wait of a task whose earlier attempt still runs here.
 const REPEATED_WAIT: Duration = Duration::from_secs(1);
-/// How long workers have that were told to stop.
+/// The time that workers have to stop once they are told.
 const STOPPED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The workers of an application, and what runs of them.
+/// The workers of an application, and the tasks that are running.
 #[derive(Debug)]
 pub(crate) struct Service {
     workers: WorkerSet,
     verifier: RwLock<Option<Verifier>>,
     load: Load,
-    /// Given when the endpoint ends and the grace is over.
+    /// Stops all runs once the endpoint has ended and the grace is over.
     end: StopSignal,
 }
 
-/// Tells a run to stop when whoever called has gone.
+/// Tells a run to stop when its caller has disconnected.
 struct StopRunOnDrop(StopSignal);
 
 impl Drop for StopRunOnDrop {
@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// Takes only calls that this finds signed.
+    /// Requires a signature that this verifier accepts.
     pub(crate) fn protect(&self, verifier: Verifier) {
         let mut present = self
             .verifier
@@ -63,7 +63,8 @@ impl Service {
         self.workers.types()
     }
 
-    /// Refuses what is not signed, where it has to be; whether it was.
+    /// Refuses a call without a valid signature where one is required. Returns true if the call was
+    /// signed.
     pub(crate) fn admit(&self, headers: &HeaderMap, body: &[u8]) -> Result<bool, Box<Response>> {
         let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner);
         let Some(verifier) = &*verifier else {
@@ -72,15 +73,15 @@ impl Service {
         match verifier.check(headers, body, self.workers.now()) {
             Ok(()) => Ok(true),
             Err(reason) => {
-                warn!(reason, "a call is refused");
+                warn!(reason, "refused a call");
                 let response = answer::refused(StatusCode::UNAUTHORIZED, reason.to_owned());
                 Err(Box::new(response))
             }
         }
     }
 
-    /// Runs the workers of a task, and answers when they have ended. When the caller goes away
-    /// before, they are told to stop, and the task is refused here until they have.
+    /// Runs the workers of a task, and answers when they have ended. If the caller disconnects
+    /// first, the workers are told to stop. Until they have, the task is refused here.
     pub(crate) async fn run(self: &Arc<Self>, call: Invocation) -> Response {
         let Some(workers) = self.workers.of_type(&call.task_type) else {
             let reason = format!("no worker here serves {}", call.task_type);
@@ -89,8 +90,8 @@ impl Service {
         let most = workers.concurrency();
         let permit = match self.load.enter(&call.task_type, &call.id, most) {
             Entry::Entered(permit) => permit,
-            Entry::Full => return answer::busy("as many tasks of the type run as may"),
-            Entry::Closed => return answer::busy("this instance ends"),
+            Entry::Full => return answer::busy("the concurrency limit of the type is reached"),
+            Entry::Closed => return answer::busy("this instance is shutting down"),
             Entry::Repeated => {
                 let reason = "an earlier attempt of this task still runs here";
                 return answer::released(REPEATED_WAIT, reason);
@@ -101,7 +102,7 @@ impl Service {
         let gone = StopRunOnDrop(stop.clone());
         let (attempt, message) = call.into_attempt(self.workers.now());
         let end = self.end.clone();
-        // A task of its own: it goes on when the connection is lost.
+        // A separate task, which goes on when the connection is lost.
         let running = tokio::spawn(async move {
             let _permit = permit;
             let mut all = std::pin::pin!(workers.run(attempt, message, stop.clone()));
@@ -119,7 +120,7 @@ impl Service {
         }
     }
 
-    /// Takes no more calls, and waits for those that run.
+    /// Refuses new calls, and waits for those that run.
     pub(crate) async fn close(&self, grace: Duration) {
         self.load.close();
         if timeout(grace, self.load.emptied()).await.is_ok() {

@@ -159,6 +159,14 @@ async fn a_broken_line_is_named_and_what_stands_before_it_is_sent() {
             "{\"v\":1,\"type\":\"a\",\"id\":\"b\",\"state\":\"scheduled\",\"at\":1}",
             "either message",
         ),
+        (
+            "{\"v\":1,\"type\":\"a\",\"id\":\"b\",\"state\":\"done\",\"at\":1,\"message\":\"\",\"past\":{}}",
+            "its state is done",
+        ),
+        (
+            "{\"v\":1,\"type\":\"a\",\"id\":\"b\",\"state\":\"dead\",\"at\":1,\"message\":\"\",\"header\":{}}",
+            "unknown field `header`",
+        ),
     ] {
         let mut lines: Vec<_> = text.lines().take(5).collect();
         lines.insert(3, broken);

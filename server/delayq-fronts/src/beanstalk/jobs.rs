@@ -305,7 +305,7 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Resul
         hub.lane_changed(&held.tube, &lane, after);
         return Ok(is_settled);
     }
-    if !settle(hub, held, dead(held, past, MOVES)).await? {
+    if !settle_move(hub, held, past).await? {
         return Ok(false);
     }
     let moved = moves::finish(hub, &held.tube, &held.lane, &held.lock.id).await;
@@ -317,10 +317,24 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Resul
 }
 
 async fn settle(hub: &Hub, held: &Held, settlement: Settlement) -> Result<bool> {
+    let pull = &hub.space.pull;
+    certainly(|| pull.conclude(held.bucket.clone(), settlement.clone())).await
+}
+
+/// Settles a job that moves to another lane, which is no failure of its client.
+async fn settle_move(hub: &Hub, held: &Held, past: &Past) -> Result<bool> {
+    let pull = &hub.space.pull;
+    let settlement = dead(held, past, MOVES);
+    certainly(|| pull.conclude_uncounted(held.bucket.clone(), settlement.clone())).await
+}
+
+/// Repeats a settlement while its outcome is in doubt; returns true if it was settled.
+async fn certainly<F>(settle: impl Fn() -> F) -> Result<bool>
+where
+    F: Future<Output = Result<SettleOutcome>>,
+{
     for attempt in 1.. {
-        let pull = &hub.space.pull;
-        let settled = pull.conclude(held.bucket.clone(), settlement.clone());
-        match settled.await {
+        match settle().await {
             Err(Error::Indeterminate { .. }) if attempt < TRIES => {}
             Err(error) => return Err(error),
             Ok(outcome) => return Ok(outcome == SettleOutcome::Settled),

@@ -106,7 +106,7 @@ impl Run for pb::ClaimRequest {
         call.bucket(self.bucket.clone())?;
         let (bucket, request) = self.read(SystemClock.now())?;
         let is_counted = !call.is_store_of_caller;
-        if is_counted {
+        if is_counted && request.limit > 0 {
             lock_span(Some(request.lock_for))?;
         }
         let (store, pull) = (call.store().clone(), call.space.pull.clone());
@@ -119,7 +119,11 @@ impl Run for pb::ClaimRequest {
                 store.claim(&bucket, &request).await
             };
             if let Err(Ok(claimed)) = answer.send(result) {
-                release(&*store, &bucket, claimed).await;
+                if is_counted {
+                    pull.give_back(&bucket, claimed);
+                } else {
+                    release(&*store, &bucket, claimed).await;
+                }
             }
         });
         let claimed = claimed.await;

@@ -1,5 +1,5 @@
-//! What a request says that its route does not read. It would be ignored, and the work be done with
-//! a default instead.
+//! Refuses the parts of a request that its route does not read. Ignored, they would let the work be
+//! done with a default instead.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use serde_json::Value;
 use super::form::TASK_HEADER;
 use delayq_service::push::OWN_TARGET;
 
-/// What the headers of delayq begin with.
+/// The prefix of the headers of delayq.
 const PREFIX: &str = "delayq-";
 
-/// What each route reads, by its method and path.
+/// The parts that each route reads, by its method and path.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     known: Arc<HashMap<(String, String), Reads>>,
@@ -68,20 +68,27 @@ impl Reads {
         Self {
             query: parameters.into_iter().flatten().filter_map(named).collect(),
             has_body: route.get("requestBody").is_some(),
-            is_create: operation.is_some_and(|name| name.starts_with("create")),
+            is_create: matches!(operation, Some("create" | "create_with_id")),
         }
     }
 
-    /// What is wrong with a request of this query and these headers.
+    /// The options of the route, in words.
+    fn takes(&self) -> String {
+        let body = if self.has_body { " and a body" } else { "" };
+        let query: Vec<_> = self.query.iter().map(String::as_str).collect();
+        match query.as_slice() {
+            [] if self.has_body => "it takes a body".to_owned(),
+            [] => "it takes no options".to_owned(),
+            query => format!("it takes {} in its query{body}", query.join(", ")),
+        }
+    }
+
+    /// The problem with a request of this query and these headers, if there is one.
     fn problem(&self, query: &str, headers: &HeaderMap) -> Option<Problem> {
         let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
         if let Some(stray) = names.find(|name| !self.query.contains(name.as_ref())) {
-            let known: Vec<_> = self.query.iter().map(String::as_str).collect();
-            let known = match known.as_slice() {
-                [] => "it takes none".to_owned(),
-                known => format!("it takes {}", known.join(", ")),
-            };
-            let text = format!("{stray}: this route has no such option in its query: {known}");
+            let takes = self.takes();
+            let text = format!("{stray}: this route has no such option in its query: {takes}");
             return Some(Problem::bad_request(text));
         }
         let own = |name: &&str| *name == OWN_TARGET || name.starts_with(TASK_HEADER);
@@ -94,13 +101,14 @@ impl Reads {
                  headers of the task begin with {TASK_HEADER}, and {OWN_TARGET} is its target"
             )
         } else {
-            format!("{stray}: this route reads no headers of delayq. Options are in the query")
+            let takes = self.takes();
+            format!("{stray}: this route reads no `{PREFIX}` headers: {takes}")
         };
         Some(Problem::bad_request(text))
     }
 }
 
-/// Notes what is stray, for the route to refuse once it knows who asks.
+/// Finds what is stray, for the route to refuse once the caller is admitted.
 pub(super) async fn note(State(routes): State<Routes>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>();
     let key = path.map(|path| (request.method().to_string(), path.as_str().to_owned()));
@@ -113,7 +121,7 @@ pub(super) async fn note(State(routes): State<Routes>, request: Request, next: N
     let body = if reads.has_body {
         body
     } else if has_content(body, routes.body_timeout).await {
-        let text = "this route reads no body: give its options in the query";
+        let text = format!("this route reads no body: {}", reads.takes());
         problem = problem.or_else(|| Some(Problem::bad_request(text)));
         Body::empty()
     } else {
@@ -125,7 +133,7 @@ pub(super) async fn note(State(routes): State<Routes>, request: Request, next: N
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// Whether a body has a byte, as far as it is here in time.
+/// Returns true if a body has content. A body that does not arrive in time counts as content.
 async fn has_content(mut body: Body, within: Duration) -> bool {
     if body.is_end_stream() {
         return false;

@@ -310,6 +310,14 @@ async fn what_a_route_does_not_read_is_refused_by_name_and_nothing_is_done() {
         let response = site.app.clone().oneshot(request.unwrap()).await.unwrap();
         assert_eq!(response.status().as_u16(), 400, "{header}");
     }
+    for header in ["delayq-target", "delayq-header-shop"] {
+        let request = Request::post(format!("{of_type}/bulk"))
+            .header("authorization", format!("Bearer {token}"))
+            .header(header, "x")
+            .body(Body::from("{}"));
+        let response = site.app.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status().as_u16(), 400, "{header}");
+    }
     let paused = site.ask(&token, "GET", of_type, "").await;
     assert_eq!(paused.body["paused_until"], Value::Null, "{paused:?}");
     for id in ["a", "b"] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request};
-use delayq_plugin::{DelayQueueJob, Error, Namespace, TaskType, Timestamp};
+use delayq_plugin::{DelayQueueJob, Error, Namespace, SubmitOutcome, TaskType, Timestamp};
 use delayq_proto::pb;
 use http_body_util::BodyExt;
 use prost::Message;
@@ -201,6 +201,15 @@ impl House {
     pub(super) async fn grpc(&self, method: &str, request: &impl Message) -> Answer {
         let request = grpc::tests::call(&self.token, method, request);
         ask(&self.router(Door::Grpc), request).await
+    }
+
+    /// The result of the one task of a submit over gRPC.
+    pub(super) async fn outcome(
+        &self,
+        request: &pb::SubmitRequest,
+    ) -> Result<SubmitOutcome, Error> {
+        let response: pb::SubmitResponse = self.grpc("Submit", request).await.message();
+        SubmitOutcome::try_from(response.results.into_iter().next().unwrap())
     }
 
     /// Submits one task over gRPC. Its own result is the answer.

@@ -149,9 +149,13 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         }
     }
     let connections = &config.connections;
-    if connections.max == 0 || connections.max_streams == 0 {
+    let counts = [
+        ("connections.max", connections.max == 0),
+        ("connections.max_streams", connections.max_streams == 0),
+    ];
+    if let Some((option, _)) = counts.into_iter().find(|(_, is_none)| *is_none) {
         let reason = "use at least 1".to_owned();
-        return Err(refused("connections.max".to_owned(), "0", reason));
+        return Err(refused(option.to_owned(), "0", reason));
     }
     if connections.max_header_bytes < 8_192 {
         let value = connections.max_header_bytes.to_string();

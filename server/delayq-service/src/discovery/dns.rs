@@ -25,7 +25,7 @@ pub(super) async fn follow(discovery: &Discovery) {
         Err(error) => {
             warn!(
                 error,
-                "cannot use the system's DNS servers; set service.dns_servers"
+                "cannot start the DNS resolver; no instance is found by DNS"
             );
             return;
         }

@@ -131,7 +131,7 @@ end
 local END_OF = { D = 1, E = 2, K = 3, C = 3, R = 4, L = 5 }
 
 -- The note of a task, JSON without a line feed, is the very end of its trail: "\29<note>\n". To a
--- process of an earlier release it is a line of the log that is none, or the rest of an error: it
+-- process of an earlier release it is a malformed line of the log, or the rest of an error: it
 -- shows or skips it, and keeps it until it cuts the log or writes an error in its place.
 local function split_note(error)
   if find(error, '\29', 1, true) then

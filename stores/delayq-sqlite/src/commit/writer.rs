@@ -88,7 +88,7 @@ impl Writer {
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         {
-            tracing::debug!(store = self.shared.context.store, %error, "cannot remove the write-ahead log; it stays beside the file");
+            tracing::debug!(store = self.shared.context.store, %error, "cannot truncate the write-ahead log; it stays beside the file");
         }
         // The store's own signal thread wakes up and finds the queue closed.
         signal::send(self.files.path());

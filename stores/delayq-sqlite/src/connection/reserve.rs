@@ -110,7 +110,7 @@ impl Reserve {
             file.and_then(|file| file.set_len(found))
         };
         if let Err(error) = result {
-            tracing::debug!(store = self.store, %error, "cannot truncate the reserve");
+            tracing::debug!(store = self.store, %error, "cannot shrink or remove the reserve");
         }
     }
 
