@@ -218,7 +218,8 @@ fn a_server_whose_output_nobody_reads_serves() {
         assert!(Instant::now() < end && server.child.try_wait().unwrap().is_none());
         std::thread::park_timeout(Duration::from_millis(10));
     }
-    assert!(server.terminate().success());
+    let status = server.terminate();
+    assert!(status.success(), "{status}");
 }
 
 #[test]

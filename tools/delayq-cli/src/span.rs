@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use delayq_plugin::{IntoDelay, IntoTime, Rate, Timestamp};
+use delayq_plugin::{IntoDelay, IntoTime, Timestamp};
 
 /// Parses a span on the command line, such as `30m` or `7d`.
 pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
@@ -13,30 +13,6 @@ pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
 /// Parses a time on the command line, such as `2026-12-24T17:00Z`.
 pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
     text.into_time().map_err(|error| error.to_string())
-}
-
-/// The wait between two tasks of a rate such as `20/s`, `5/min` or `100/h`.
-pub(crate) fn read_rate(text: &str) -> Result<Duration, String> {
-    let rate = read_fleet_rate(text)?;
-    match rate.starts {
-        // The maximum is a thousand a second, as due times are in milliseconds.
-        1..=1_000 => Ok(rate.per / rate.starts),
-        _ => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
-    }
-}
-
-/// A rate of starts, such as `20/s`, `5/min` or `100/h`.
-pub(crate) fn read_fleet_rate(text: &str) -> Result<Rate, String> {
-    let wrong = || format!("{text:?} is not a rate: write such as 20/s, 5/min or 100/h");
-    let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
-    let unit = match unit.trim() {
-        "s" => Duration::from_secs(1),
-        "min" => Duration::from_mins(1),
-        "h" => Duration::from_hours(1),
-        _ => return Err(wrong()),
-    };
-    let count = count.trim().parse().map_err(|_| wrong())?;
-    Ok(Rate::new(count, unit))
 }
 
 /// A span in its two largest units: `450ms`, `12s`, `3m 20s`, `2d 4h`.
@@ -101,14 +77,5 @@ mod tests {
             [0.0, 0.05, 2.5, 120.4].map(per_time),
             ["0", "3.0/min", "2.5/s", "120/s"]
         );
-    }
-
-    #[test]
-    fn a_rate_is_a_wait_and_what_is_none_is_refused() {
-        assert_eq!(read_rate("20/s"), Ok(Duration::from_millis(50)));
-        assert_eq!(read_rate(" 5 / min"), Ok(Duration::from_secs(12)));
-        for bad in ["", "20", "0/s", "5000/s", "1/day", "x/s"] {
-            assert!(read_rate(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -45,6 +45,7 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
 };
+pub use span::{read_pace, read_rate};
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};
 pub use transfer::{

@@ -1,7 +1,8 @@
-//! Spans of time as readable text and in JSON.
+//! Spans of time as readable text and in JSON, and rates that people write.
 
 use std::time::Duration;
 
+use delayq_plugin::Rate;
 use serde::{Serialize, Serializer};
 
 /// `0.4 s`, `12 s`, `5 min 10 s`, `3 h 4 min`, `2 days 3 h`: the two largest units.
@@ -42,6 +43,36 @@ pub(crate) fn optional_millis<S: Serializer>(
     span.map(whole_ms).serialize(serializer)
 }
 
+/// Parses a rate such as `20/s`, `5/min` or `100/h`.
+///
+/// # Errors
+/// The text is no rate. The error shows the forms.
+pub fn read_rate(text: &str) -> Result<Rate, String> {
+    let wrong = || format!("{text:?} is not a rate: write such as 20/s, 5/min or 100/h");
+    let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let unit = match unit.trim() {
+        "s" => Duration::from_secs(1),
+        "min" => Duration::from_mins(1),
+        "h" => Duration::from_hours(1),
+        _ => return Err(wrong()),
+    };
+    let count = count.trim().parse().map_err(|_| wrong())?;
+    Ok(Rate::new(count, unit))
+}
+
+/// Parses a rate of up to 1,000 tasks in its unit, and returns the wait between two tasks.
+///
+/// # Errors
+/// The text is no rate, or the rate is out of range.
+pub fn read_pace(text: &str) -> Result<Duration, String> {
+    let rate = read_rate(text)?;
+    match rate.starts {
+        // Due times are in milliseconds, so more than 1,000 tasks a second cannot be told apart.
+        1..=1_000 => Ok(rate.per / rate.starts),
+        _ => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +88,14 @@ mod tests {
             [11_040_000, 86_400_000, 183_600_000].map(said),
             ["3 h 4 min", "1 day", "2 days 3 h"]
         );
+    }
+
+    #[test]
+    fn a_rate_is_a_wait_and_what_is_none_is_refused() {
+        assert_eq!(read_pace("20/s"), Ok(Duration::from_millis(50)));
+        assert_eq!(read_pace(" 5 / min"), Ok(Duration::from_secs(12)));
+        for bad in ["", "20", "0/s", "5000/s", "1/day", "x/s"] {
+            assert!(read_pace(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::response::Response;
-use delayq_ops::DeadSelection;
+use delayq_ops::{DeadSelection, read_pace};
 use delayq_plugin::store::ActionEnd;
 use delayq_plugin::{Error, Result, TaskType};
 
+use super::answer;
 use super::many::begin;
-use super::{answer, read_rate};
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::job::{BulkJob, Errand};
@@ -34,7 +34,8 @@ async fn errand<F: Fate>(visit: &Visit) -> Result<(DeadSelection, Errand)> {
 
 pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
     let begun = async {
-        let interval = read_rate(visit.fields.get("rate"));
+        let interval = visit.fields.some("rate").map(read_pace).transpose();
+        let interval = interval.map(Option::unwrap_or_default);
         let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
         let (selection, errand) = errand::<Requeue>(&visit).await?;
         let operator = visit.operator();

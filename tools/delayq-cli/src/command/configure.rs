@@ -1,7 +1,7 @@
 //! `configure`, `drop-type`: the settings of a type, and its removal.
 
 use clap::Args;
-use delayq_ops::Operator;
+use delayq_ops::{Operator, read_rate};
 use delayq_plugin::store::Setting;
 use delayq_plugin::{Rate, TypeSettings, TypeStats};
 use serde_json::json;
@@ -10,7 +10,6 @@ use super::stats::rate_text;
 use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
-use crate::span::read_fleet_rate;
 
 /// The settings to change. All others are kept.
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ struct SettingArgs {
     fleet_concurrency: Option<Setting<u32>>,
     /// Start at most this many tasks per time in the whole fleet, such as 100/s, 5/min or 100/h;
     /// with `none` the workers' limits apply.
-    #[arg(long, value_name = "RATE|none", value_parser = read_rate)]
+    #[arg(long, value_name = "RATE|none", value_parser = read_fleet_rate)]
     fleet_rate: Option<Setting<Rate>>,
     /// Give the type at least this many shards; the number cannot be lowered.
     #[arg(long, value_name = "N")]
@@ -61,10 +60,10 @@ fn read_count<T: std::str::FromStr>(text: &str) -> Result<Setting<T>, String> {
     count.map_err(|_| format!("{text:?} is neither a number in range nor none"))
 }
 
-fn read_rate(text: &str) -> Result<Setting<Rate>, String> {
+fn read_fleet_rate(text: &str) -> Result<Setting<Rate>, String> {
     match text {
         "none" => Ok(Setting::Unset),
-        text => read_fleet_rate(text).map(Setting::To),
+        text => read_rate(text).map(Setting::To),
     }
 }
 

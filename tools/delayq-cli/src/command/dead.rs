@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use delayq_ops::{DeadSelection, Operator};
+use delayq_ops::{DeadSelection, Operator, read_pace};
 use delayq_plugin::{Result, TaskFilter, TaskId, TaskSubmitService, Timestamp};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::consent::ask;
 use crate::failure::Failure;
 use crate::progress;
 use crate::selection::Selection;
-use crate::span::{read_rate, read_time};
+use crate::span::read_time;
 use crate::text::counted;
 
 mod groups;
@@ -86,7 +86,7 @@ pub(crate) struct RequeueArgs {
     change: DeadChange,
     /// Requeue this many per time, such as 20/s, 5/min or 100/h. The command runs for as long as
     /// that takes; if it is stopped, the rest stays dead.
-    #[arg(long, value_parser = read_rate)]
+    #[arg(long, value_parser = read_pace)]
     rate: Option<Duration>,
 }
 
