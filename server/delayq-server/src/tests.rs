@@ -20,6 +20,23 @@ use delayq_service::config::NamespaceLimits;
 use house::{DOORS, Door, HOUR, House, ask, task_of_grpc};
 
 #[tokio::test]
+async fn a_request_is_counted_by_its_route_at_every_door_over_http() {
+    let house = House::open("walk-requests", NamespaceLimits::default()).await;
+    for (door, route) in [
+        (Door::Lmstfy, "/api/:namespace/:queue"),
+        (Door::Grape, "/api/job/produce"),
+        (Door::Spring, "/job/add"),
+        (Door::TaskService, "/CreateHttpTask"),
+    ] {
+        house.send(door, "1").await.unwrap();
+        let line = format!("delayq_server_requests_total{{route=\"{route}\"");
+        let seen = house.metrics("delayq_server_requests_total").await;
+        let is_counted = seen.iter().any(|one| one.starts_with(&line));
+        assert!(is_counted, "{door:?}: {seen:#?}");
+    }
+}
+
+#[tokio::test]
 async fn a_task_that_is_created_and_cancelled_is_counted_at_every_door() {
     let house = House::open("walk-counts", NamespaceLimits::default()).await;
     let mut cancels = Vec::new();

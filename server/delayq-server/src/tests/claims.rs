@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Step};
+use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Figures, Step};
 use delayq_plugin::{TaskState, TaskType, Timestamp, hours};
 use delayq_proto::pb;
 use delayq_service::access::Scope;
@@ -170,17 +170,21 @@ async fn what_is_claimed_from_one_bucket_is_in_the_figures_of_its_server() {
         })
         .await;
     }
+    // A move to another priority is no failure of a client.
+    let moved = "put 1024 0 60 1\r\nx\r\nreserve\r\nrelease 2 5 0";
+    assert_eq!(house.beanstalkd(moved).await, "RELEASED");
     space.pull.close().await;
     for door in [Door::Grpc, Door::Beanstalkd] {
         let task_type = TaskType::new(door.task_type()).unwrap();
         let since = Timestamp::default();
         let spells = space.tasks.store().figures(&task_type, Step::Minute, since);
-        let (mut started, mut done) = (0, 0);
+        let mut sum = Figures::default();
         for spell in spells.await.unwrap() {
-            started += spell.figures.started;
-            done += spell.figures.done;
+            sum += &spell.figures;
         }
-        assert_eq!((started, done), (1, 1), "{door:?}");
+        let started = if door == Door::Beanstalkd { 2 } else { 1 };
+        let seen = (sum.started, sum.done, sum.failed, sum.dead);
+        assert_eq!(seen, (started, 1, 0, 0), "{door:?}");
     }
 }
 

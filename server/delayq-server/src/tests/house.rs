@@ -334,6 +334,12 @@ impl House {
 
     /// The lines of `/metrics` of this namespace that begin so.
     pub(super) async fn counts(&self, name: &str) -> Vec<String> {
+        self.metrics(&format!("{name}{{namespace=\"{}\"", self.namespace))
+            .await
+    }
+
+    /// The lines of `/metrics` that begin so.
+    pub(super) async fn metrics(&self, beginning: &str) -> Vec<String> {
         let scopes = [Scope::Read];
         let token = self.server.new_token("metrics", &scopes, "*", &[]).await;
         let request = Request::get("/metrics").header("authorization", format!("Bearer {token}"));
@@ -341,8 +347,7 @@ impl House {
         let text = ask(&router, request.body(Body::empty()).unwrap())
             .await
             .text;
-        let of = format!("{name}{{namespace=\"{}\"", self.namespace);
-        let lines = text.lines().filter(|line| line.starts_with(&of));
+        let lines = text.lines().filter(|line| line.starts_with(beginning));
         lines.map(ToOwned::to_owned).collect()
     }
 
