@@ -318,18 +318,18 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Resul
 
 async fn settle(hub: &Hub, held: &Held, settlement: Settlement) -> Result<bool> {
     let pull = &hub.space.pull;
-    certainly(|| pull.conclude(held.bucket.clone(), settlement.clone())).await
+    until_certain(|| pull.conclude(held.bucket.clone(), settlement.clone())).await
 }
 
 /// Settles a job that moves to another lane, which is no failure of its client.
 async fn settle_move(hub: &Hub, held: &Held, past: &Past) -> Result<bool> {
     let pull = &hub.space.pull;
     let settlement = dead(held, past, MOVES);
-    certainly(|| pull.conclude_uncounted(held.bucket.clone(), settlement.clone())).await
+    until_certain(|| pull.conclude_uncounted(held.bucket.clone(), settlement.clone())).await
 }
 
 /// Repeats a settlement while its outcome is in doubt; returns true if it was settled.
-async fn certainly<F>(settle: impl Fn() -> F) -> Result<bool>
+async fn until_certain<F>(settle: impl Fn() -> F) -> Result<bool>
 where
     F: Future<Output = Result<SettleOutcome>>,
 {
