@@ -150,49 +150,66 @@ async fn at_most_once_tasks_of_killed_instances_never_run_twice_on_redis() {
     repeat_nothing(Scene::on(INSTANCE, server.url())).await;
 }
 
-/// A task that ends whatever process runs it.
+/// Tasks that end whatever process runs them, among harmless ones that run beside them.
 async fn poison(mut scene: Scene) {
-    const HARMLESS: usize = 20;
+    const POISON: usize = 3;
+    const HARMLESS: usize = 60;
+    /// Each life ends by a task, or brings the rest to an end.
+    const MOST_LIVES: usize = 20;
     let service = scene.service().await;
-    Chore::Abort.send(&service, "poison", Duration::ZERO).await;
-    let plan = |scene: &Scene| Plan {
-        max_lock_expiries: 3,
-        ..scene.plan(["job"])
-    };
-    for life in 0..3 {
-        if life == 1 {
-            // From here on: on a busy machine they may start beside it, which happens twice at
-            // most, and so not as often as to be taken for the cause.
-            for n in 0..HARMLESS {
-                Chore::Work(100)
-                    .send(&service, &n.to_string(), Duration::ZERO)
-                    .await;
-            }
+    let send = async |chore: Chore, name: &str, count: usize| {
+        for n in 0..count {
+            chore
+                .send(&service, &format!("{name}-{n}"), Duration::ZERO)
+                .await;
         }
-        let mut instance = scene.spawn(&plan(&scene));
-        let status = instance.ended().await;
-        assert!(!status.success(), "{status}");
-        scene.note(Fault::Crashed {
-            name: instance.name.clone(),
-        });
+    };
+    send(Chore::Work(200), "before", HARMLESS).await;
+    send(Chore::Abort, "poison", POISON).await;
+    send(Chore::Work(200), "after", HARMLESS).await;
+    // A harmless task that paid for the crashes beside it would not survive two of them.
+    let served = Served {
+        max_attempts: 2,
+        ..Served::new("job")
+    };
+    let mut crashes = 0;
+    loop {
+        let plan = Plan {
+            max_lock_expiries: 2,
+            served: vec![served.clone()],
+            ..scene.plan([])
+        };
+        let mut instance = scene.spawn(&plan);
+        tokio::select! {
+            status = instance.ended() => assert!(!status.success(), "{status}"),
+            () = scene.drained(&service) => break,
+        }
+        let name = instance.name.clone();
+        scene.note(Fault::Crashed { name });
+        crashes += 1;
+        assert!(crashes < MOST_LIVES);
     }
-    let _last = scene.start(&plan(&scene)).await;
-    scene.drained(&service).await;
-    let poison = service.find("job", "poison").await.unwrap().unwrap();
-    println!("{:?}", poison.history);
-    assert_eq!(
-        (poison.state, poison.history.lock_expiries),
-        (TaskState::Dead, 3)
-    );
+    println!("{crashes} crashes");
     let history = scene.history();
     history.check_starts();
-    assert_eq!(history.attempts["job/poison"].len(), 3);
-    let done = |info: Option<TaskInfo>| info.is_some_and(|info| info.state == TaskState::Done);
-    for n in 0..HARMLESS {
+    let page = service
+        .list("job", TaskState::Dead, None, 100)
+        .await
+        .unwrap();
+    let dead: Vec<_> = page.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(dead.len(), POISON, "{dead:?}");
+    for task in &page.tasks {
+        let error = task.history.last_error.as_deref().unwrap();
         assert!(
-            done(service.find("job", &n.to_string()).await.unwrap()),
-            "{n}"
+            task.id.as_str().starts_with("poison") && error.contains("ran alone"),
+            "{task:?}"
         );
+        assert!(history.attempts[&format!("job/{}", task.id)].len() > 1);
+    }
+    let ended = ["before", "after"].map(|name| (0..HARMLESS).map(move |n| format!("{name}-{n}")));
+    for id in ended.into_iter().flatten() {
+        let info = service.find("job", &id).await.unwrap().unwrap();
+        assert_eq!(info.state, TaskState::Done, "{info:?}");
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use delayq_core::Bucket;
 use delayq_core::memory::MemoryStore;
 use delayq_core::store::{
-    CancelOutcome, ChangeOutcome, ClaimRequest, Durability, StoreOptions, SubmitOutcome, Wakeup,
+    CancelOutcome, ChangeOutcome, ClaimRequest, Durability, ExtendOutcome, StoreOptions,
+    SubmitOutcome, Wakeup,
 };
 use delayq_plugin::{
     Clock, ClockSkew, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, HandlerHealth,
@@ -595,21 +596,15 @@ async fn poison_goes_to_dead_and_is_named() {
     let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     send(&tasks, "a", Duration::ZERO).await;
     let bucket = Bucket::whole(TaskType::new("job").unwrap());
-    // Three holders that die with the task in their hands.
+    // Three holders that die with the task in their hands, the last one with nothing else.
     for _ in 0..3 {
         let request = ClaimRequest::new(1, seconds(30), rig.clock.now());
-        assert_eq!(
-            rig.store
-                .claim(&bucket, &request)
-                .await
-                .unwrap()
-                .tasks
-                .len(),
-            1
-        );
+        let claimed = rig.store.claim(&bucket, &request).await.unwrap();
+        let lock = &claimed.tasks[0].lock;
+        let extended = rig.store.extend_alone(&bucket, lock, seconds(30));
+        assert!(matches!(extended.await, Ok(ExtendOutcome::Extended(_))));
         rig.clock.advance(seconds(30));
     }
-    let rig = rig;
     let _plugin = rig
         .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
         .await;

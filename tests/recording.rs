@@ -229,7 +229,10 @@ async fn poison_is_dead_and_did_not_start() {
     for _ in 0..3 {
         let lock_for = Duration::from_secs(30);
         let request = ClaimRequest::new(1, lock_for, rig.clock.now());
-        rig.store.claim(&bucket, &request).await.unwrap();
+        let claimed = rig.store.claim(&bucket, &request).await.unwrap();
+        let lock = &claimed.tasks[0].lock;
+        let extended = rig.store.extend_alone(&bucket, lock, lock_for).await;
+        extended.unwrap();
         rig.clock.advance(lock_for);
     }
     let plugin = start(&rig, WorkerOptions::DEFAULT).await;

@@ -265,8 +265,19 @@ impl Store for MemoryStore {
             let until = now.plus(lock_for);
             locks
                 .iter()
-                .map(|lock| operations::extend(tasks, lock, until))
+                .map(|lock| operations::extend(tasks, lock, until, false))
                 .collect()
+        })
+    }
+
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        self.edit(bucket.task_type(), |tasks, now| {
+            operations::extend(tasks, lock, now.plus(lock_for), true)
         })
     }
 

@@ -107,7 +107,8 @@ pub trait Store:
     }
 
     /// Locks due tasks, in one step: first tasks whose lock has expired (attempt + 1, one lock
-    /// expiry counted), then due ones, by due time and id. Locks none while the type is paused.
+    /// expiry counted, unless the request counts only [its own](ClaimRequest::counts_own_only)),
+    /// then due ones, by due time and id. Locks none while the type is paused.
     /// Each lock has a larger fence than any earlier lock of its task and lasts `lock_for` from the
     /// store's present time. Tasks past their expiry, poison tasks and damaged records are ended
     /// and reported instead.
@@ -141,6 +142,20 @@ pub trait Store:
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>>;
+
+    /// Like [`extend`](Self::extend) for one lock, and marks it: its holder runs this task and no
+    /// other, until it extends the lock by `extend`. If a marked lock expires, the task itself has
+    /// probably ended its process, see [`ClaimRequest::max_alone_expiries`]. A store without this
+    /// operation extends the lock and marks nothing.
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let outcomes = self.extend(bucket, vec![lock.clone()], lock_for).await?;
+        Ok(outcomes.first().copied().unwrap_or(ExtendOutcome::LockLost))
+    }
 
     /// Records the error of the attempt with `lock`, for a task that was settled as done before it
     /// started (at most once). While the end is remembered, `find` shows it as the last error, cut

@@ -81,6 +81,13 @@ pub struct AttemptHistory {
 }
 
 impl AttemptHistory {
+    /// The number of attempts that a retry policy counts, the next or present one included. An
+    /// attempt whose lock expired is none of them: its process may have ended for any reason.
+    #[must_use]
+    pub fn tried(&self) -> u32 {
+        self.failures.saturating_add(1)
+    }
+
     /// The number of the next attempt: 1 for a task that never ran.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {

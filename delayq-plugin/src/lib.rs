@@ -12,6 +12,7 @@ mod batch;
 mod bulk;
 mod call;
 mod clock_skew;
+mod company;
 mod config;
 mod ending;
 mod error;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use delayq_core::{Clock, SystemClock};
 
+use crate::company::Company;
 use crate::slots::Slots;
 use crate::telemetry::Telemetry;
 
-/// A task whose lock has expired this many times is poison.
+/// A task whose lock has expired this many times is poison, if it ran alone at last.
 const MAX_LOCK_EXPIRIES: u32 = 3;
 
 /// Limits on the dead tasks of each served type.
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     /// Handlers run on the application's runtime, alongside the workers.
     pub(crate) on_app_runtime: bool,
     pub(crate) max_lock_expiries: u32,
+    pub(crate) company: Company,
     pub(crate) dead: DeadBounds,
     pub(crate) slots: Slots,
     pub(crate) telemetry: Telemetry,
@@ -46,6 +48,7 @@ impl Default for Settings {
             threads: None,
             on_app_runtime: false,
             max_lock_expiries: MAX_LOCK_EXPIRIES,
+            company: Company::default(),
             dead: DeadBounds::default(),
             slots: Slots::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),

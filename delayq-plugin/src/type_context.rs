@@ -8,6 +8,7 @@ use delayq_core::{Clock, Delivery, Store, TaskType, WorkerOptions};
 use tokio::runtime::Handle;
 
 use crate::attempt::RunningTasks;
+use crate::company::Company;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::slots::TypeSlots;
@@ -35,6 +36,7 @@ pub(crate) struct TypeContext {
     pub(crate) poll: Duration,
     /// The application's runtime, on which workers run.
     pub(crate) app: Handle,
+    pub(crate) company: Company,
     pub(crate) slots: TypeSlots,
     pub(crate) running: RunningTasks,
     pub(crate) report: Report,
@@ -62,6 +64,7 @@ impl TypeContext {
             max_lock_expiries: settings.max_lock_expiries,
             poll: settings.poll,
             app,
+            company: settings.company.clone(),
             slots,
             running: RunningTasks::default(),
             report,

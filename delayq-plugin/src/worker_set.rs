@@ -108,7 +108,7 @@ impl TypeRunner {
     pub async fn run(&self, attempt: Attempt, message: Vec<u8>, stop: StopSignal) -> AttemptResult {
         let (app, begun) = (Handle::current(), Instant::now());
         let later = Arc::new(AtomicBool::new(false));
-        let number = attempt.attempt;
+        let tried = attempt.attempt;
         let cx = TaskContext::new(attempt, stop.clone());
         let message: Arc<[u8]> = message.into();
         let start = |(index, worker): (usize, &Worker)| {
@@ -145,7 +145,7 @@ impl TypeRunner {
         }
         let facts = AttemptFacts {
             workers: &self.workers,
-            attempt: number,
+            tried,
             history: &AttemptHistory::default(),
             is_stopped: stop.is_stopped(),
         };

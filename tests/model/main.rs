@@ -167,9 +167,14 @@ impl Pair {
                 lock: number(lock)?,
                 ending,
             },
-            Op::Extend { lock, lock_for } => Op::Extend {
+            Op::Extend {
+                lock,
+                lock_for,
+                is_alone,
+            } => Op::Extend {
                 lock: number(lock)?,
                 lock_for,
+                is_alone,
             },
             op => op,
         })
@@ -185,9 +190,10 @@ impl Pair {
                 Outcome::Submit(outcomes[0].clone().unwrap())
             }
             Op::Claim(claim) => {
-                let request =
+                let mut request =
                     ClaimRequest::new(claim.limit, claim.lock_for, now.minus(claim.behind))
                         .max_lock_expiries(claim.max_lock_expiries);
+                request.max_alone_expiries = claim.max_alone_expiries;
                 let claimed = store
                     .claim(&Bucket::whole(task_type), &request)
                     .await
@@ -206,7 +212,16 @@ impl Pair {
                         .unwrap()[0],
                 )
             }
-            Op::Extend { lock, lock_for } => {
+            Op::Extend {
+                lock,
+                lock_for,
+                is_alone: true,
+            } => {
+                let lock = &self.locks[*lock];
+                let bucket = Bucket::whole(task_type);
+                Outcome::Extend(store.extend_alone(&bucket, lock, *lock_for).await.unwrap())
+            }
+            Op::Extend { lock, lock_for, .. } => {
                 let locks = vec![self.locks[*lock].clone()];
                 Outcome::Extend(
                     store

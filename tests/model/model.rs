@@ -55,9 +55,11 @@ impl Model {
                 Outcome::Claim(self.claim(claim, guarded, now))
             }
             Op::Settle { lock, ending } => Outcome::Settle(self.settle(*lock, ending, now)),
-            Op::Extend { lock, lock_for } => {
-                Outcome::Extend(self.extend(*lock, now.plus(*lock_for)))
-            }
+            Op::Extend {
+                lock,
+                lock_for,
+                is_alone,
+            } => Outcome::Extend(self.extend(*lock, now.plus(*lock_for), *is_alone)),
             Op::Cancel(id) => Outcome::Cancel(self.cancel(id, now)),
             Op::Reschedule(id, when) => Outcome::Change(self.change(id, |task| {
                 task.move_to(due_at(*when, now));
@@ -211,11 +213,12 @@ impl Model {
         SettleOutcome::Settled
     }
 
-    fn extend(&mut self, lock: usize, until: Timestamp) -> ExtendOutcome {
+    fn extend(&mut self, lock: usize, until: Timestamp, is_alone: bool) -> ExtendOutcome {
         let id = self.locks[lock].clone();
         match self.task(&id) {
             Some(task) if task.lock == Some(lock) => {
                 task.info.at = until;
+                task.is_alone = is_alone;
                 if task.info.cancel_requested {
                     ExtendOutcome::CancelRequested(until)
                 } else {

@@ -34,6 +34,8 @@ pub(crate) enum Op {
     Extend {
         lock: usize,
         lock_for: Duration,
+        /// Its holder runs nothing else.
+        is_alone: bool,
     },
     Cancel(TaskId),
     Reschedule(TaskId, When),
@@ -53,6 +55,7 @@ pub(crate) struct Claim {
     /// How far the claimer's clock is behind the store's.
     pub(crate) behind: Duration,
     pub(crate) max_lock_expiries: u32,
+    pub(crate) max_alone_expiries: Option<u32>,
 }
 
 pub(crate) fn task_type() -> TaskType {
@@ -156,12 +159,14 @@ fn submit() -> impl Strategy<Value = Op> {
 fn claim() -> impl Strategy<Value = Op> {
     let limit = prop_oneof![1_usize..4, Just(100)];
     let behind = prop_oneof![5 => Just(0_u64), 1 => Just(510), 1 => Just(3_600_000)];
-    (limit, span(), behind, 1_u32..4).prop_map(|(limit, lock_for, behind, max_lock_expiries)| {
+    let expiries = (1_u32..4, option::of(1_u32..4));
+    (limit, span(), behind, expiries).prop_map(|(limit, lock_for, behind, expiries)| {
         Op::Claim(Claim {
             limit,
             lock_for,
             behind: millis(behind),
-            max_lock_expiries,
+            max_lock_expiries: expiries.0,
+            max_alone_expiries: expiries.1,
         })
     })
 }
@@ -230,7 +235,11 @@ pub(crate) fn any() -> BoxedStrategy<Op> {
         10 => submit(),
         12 => claim(),
         12 => (lock(), ending()).prop_map(|(lock, ending)| Op::Settle { lock, ending }),
-        4 => (lock(), span()).prop_map(|(lock, lock_for)| Op::Extend { lock, lock_for }),
+        4 => (lock(), span(), proptest::bool::ANY).prop_map(|(lock, lock_for, is_alone)| Op::Extend {
+            lock,
+            lock_for,
+            is_alone,
+        }),
         4 => id().prop_map(Op::Cancel),
         4 => (id(), when()).prop_map(|(id, when)| Op::Reschedule(id, when)),
         2 => (id(), message()).prop_map(|(id, message)| Op::Update(id, message)),

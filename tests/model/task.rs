@@ -17,6 +17,8 @@ pub(crate) struct Task {
     pub(crate) submitted_at: Timestamp,
     /// The number of the lock that holds it.
     pub(crate) lock: Option<usize>,
+    /// Its holder runs nothing else.
+    pub(crate) is_alone: bool,
     /// The number of the lock settled last, and by what.
     pub(crate) settled: Option<(usize, EndKind)>,
     /// What it becomes at its end.
@@ -36,6 +38,7 @@ impl Task {
             due_at: now,
             submitted_at: now,
             lock: None,
+            is_alone: false,
             settled: None,
             follow_up: None,
         };
@@ -132,10 +135,20 @@ impl Task {
                 self.end(TaskState::Cancelled, store_now);
                 return Err(EndCause::Cancelled);
             }
-            if expiries >= claim.max_lock_expiries {
+            let (most, company) = match claim.max_alone_expiries {
+                Some(alone) if self.is_alone => (alone.min(claim.max_lock_expiries), true),
+                _ => (claim.max_lock_expiries, self.is_alone),
+            };
+            if expiries >= most {
                 self.die(store_now);
+                let company = if company {
+                    ", at last while it ran alone"
+                } else {
+                    ""
+                };
                 self.info.history.last_error = Some(format!(
-                    "poison: its lock expired {expiries} times; its process may have crashed"
+                    "poison: its lock expired {expiries} times{company}; its process may have \
+                     crashed"
                 ));
                 return Err(EndCause::Poison);
             }
@@ -148,6 +161,7 @@ impl Task {
         self.info.at = store_now.plus(claim.lock_for);
         self.info.attempt += 1;
         self.lock = Some(number);
+        self.is_alone = false;
         let lock = Lock {
             id: self.info.id.clone(),
             fence: number as u64,

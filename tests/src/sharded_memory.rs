@@ -221,6 +221,19 @@ impl Store for ShardedMemory {
         home.store.extend(&whole, locks, lock_for).await
     }
 
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let Some(home) = self.at(bucket) else {
+            return Ok(ExtendOutcome::LockLost);
+        };
+        let whole = Bucket::whole(bucket.task_type().clone());
+        home.store.extend_alone(&whole, lock, lock_for).await
+    }
+
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let Some(home) = self.at(bucket) else {
             return Ok(false);

@@ -139,6 +139,7 @@ const CRATES: [Crate; 16] = [
             "tally",
             "telemetry",
             "slots",
+            "company",
             "settings",
             "schedule",
             "recurring",

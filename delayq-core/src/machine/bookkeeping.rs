@@ -52,6 +52,8 @@ pub struct Bookkeeping {
     pub settled: Settled,
     /// True if a cancel was requested; only while it runs.
     pub cancel_requested: bool,
+    /// True if its holder runs nothing else; only while it runs.
+    pub is_alone: bool,
     /// Attempts that ended in an error.
     pub failures: u32,
     /// Attempts whose lock expired.
@@ -91,6 +93,7 @@ impl Bookkeeping {
             fence: 0,
             settled: Settled::default(),
             cancel_requested: false,
+            is_alone: false,
             failures: 0,
             lock_expiries: 0,
             releases: 0,
@@ -168,6 +171,17 @@ impl Bookkeeping {
             state: TaskState::Running,
             at: until,
             fence,
+            is_alone: false,
+            ..self
+        }
+    }
+
+    /// The same with a lock that expires at `until`; `is_alone` if its holder runs nothing else.
+    #[must_use]
+    pub fn extended(self, until: Timestamp, is_alone: bool) -> Self {
+        Self {
+            at: until,
+            is_alone,
             ..self
         }
     }
@@ -180,6 +194,7 @@ impl Bookkeeping {
             at: due_at,
             fence: 0,
             cancel_requested: false,
+            is_alone: false,
             ..self
         }
     }

@@ -61,35 +61,50 @@ impl Quota {
     }
 }
 
-/// Takes the expired lock of a running task away and counts one lock expiry. The task is due again
-/// at its requested due time, or ends.
+/// Takes the expired lock of a running task away and counts one lock expiry, or a release if the
+/// request does not count locks of `holder`. The task is due again at its requested due time, or
+/// ends.
 ///
 /// # Errors
 /// The end: cancelled if that was requested, or dead after too many lock expiries.
 pub fn lock_expired(
     task: &Bookkeeping,
-    max_lock_expiries: u32,
+    holder: Option<&str>,
+    request: &ClaimRequest,
     now: Timestamp,
 ) -> Result<Bookkeeping, Claiming> {
-    let expiries = task.lock_expiries.saturating_add(1);
-    let due = Bookkeeping {
-        lock_expiries: expiries,
-        ..task.put_back(task.asked_due)
+    let counts = request.counts(holder);
+    let expiries = task.lock_expiries.saturating_add(u32::from(counts));
+    let due = if counts {
+        Bookkeeping {
+            lock_expiries: expiries,
+            ..task.put_back(task.asked_due)
+        }
+    } else {
+        task.released().put_back(task.asked_due)
     };
     if task.cancel_requested {
         let ended = due.ended(TaskState::Cancelled, now);
         return Err(Claiming::Ended(ended, EndCause::Cancelled));
     }
-    if expiries < max_lock_expiries.max(1) {
+    if !counts || expiries < request.most_expiries(task.is_alone) {
         return Ok(due);
     }
-    let error = format!("poison: its lock expired {expiries} times; its process may have crashed");
+    let company = if task.is_alone {
+        ", at last while it ran alone"
+    } else {
+        ""
+    };
+    let error =
+        format!("poison: its lock expired {expiries} times{company}; its process may have crashed");
     Err(Claiming::Dead(due.died(now), EndCause::Poison, error))
 }
 
 /// The facts from a task's record that a claim needs besides its bookkeeping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
+    /// The short form of the identity of its last holder, if known.
+    pub holder: Option<String>,
     /// The time when the task stops being worth running.
     pub expires_at: Option<Timestamp>,
     /// The reason why it cannot run.
@@ -125,7 +140,7 @@ pub fn claim(
     let now = claimed.store_now;
     let mut task = *task;
     if task.state == TaskState::Running {
-        task = match lock_expired(&task, request.max_lock_expiries, now) {
+        task = match lock_expired(&task, record.holder.as_deref(), request, now) {
             Ok(due) => due,
             Err(end) => return Some(end),
         };

@@ -61,7 +61,7 @@ impl ErrorLog {
     /// bookkeeping. The caller appends the holder of the attempt, or a dash, and a line feed.
     #[must_use]
     pub fn line(before: &Bookkeeping, after: &Bookkeeping, now: Timestamp, error: &str) -> String {
-        let attempt = after.failures.saturating_add(after.lock_expiries);
+        let attempt = before.attempt();
         let next = match after.state {
             TaskState::Scheduled => after.at.as_millis().to_string(),
             // Taken over: the next attempt could have started once the lock had expired.
@@ -110,12 +110,13 @@ impl ErrorLog {
         asked_due: Timestamp,
     ) -> Option<Timestamp> {
         let last = self.errors.first();
-        let expected = match (last, self.next) {
-            (Some(last), Some(_)) => (last.attempt.saturating_add(1), self.releases),
+        let (attempts, expected) = match (last, self.next) {
+            // An expired lock that does not count leaves the number of the attempt.
+            (Some(last), Some(_)) => (last.attempt..=last.attempt.saturating_add(1), self.releases),
             // A requeue restarts the count at one.
-            _ => (1, Some(0)),
+            _ => (1..=1, Some(0)),
         };
-        if (attempt, Some(releases)) != expected {
+        if !attempts.contains(&attempt) || Some(releases) != expected {
             return None;
         }
         // The task was rescheduled or requeued since the last error.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::*;
 use crate::job::{NewTask, OnConflict};
 use crate::name::{TaskId, TaskType};
-use crate::store::{AttemptEnd, EndCause, EndKind, ExtendOutcome, SettleOutcome, SubmitOutcome};
+use crate::store::{
+    AttemptEnd, ClaimRequest, EndCause, EndKind, ExtendOutcome, SettleOutcome, SubmitOutcome,
+};
 
 const STATES: [TaskState; 6] = [
     TaskState::Scheduled,
@@ -237,9 +239,10 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
         lock_expiries: 1,
         ..scheduled()
     };
-    assert_eq!(lock_expired(&running(), 3, at(60)), Ok(due));
+    let allowed = |max| ClaimRequest::new(1, Duration::ZERO, at(60)).max_lock_expiries(max);
+    assert_eq!(lock_expired(&running(), None, &allowed(3), at(60)), Ok(due));
     let twice = due.locked(8, at(50));
-    let poison = |max| match lock_expired(&twice, max, at(60)) {
+    let poison = |max| match lock_expired(&twice, None, &allowed(max), at(60)) {
         Err(Claiming::Dead(task, EndCause::Poison, error)) => {
             (task.state, task.at, task.lock_expiries, error)
         }
@@ -249,7 +252,7 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
     assert_eq!(poison(2), (TaskState::Dead, at(60), 2, error.clone()));
     // 0 is read as 1.
     assert_eq!(poison(0), (TaskState::Dead, at(60), 2, error));
-    let cancelled = lock_expired(&twice.with_cancel_request(), 2, at(60));
+    let cancelled = lock_expired(&twice.with_cancel_request(), None, &allowed(2), at(60));
     let ended = Ended {
         state: TaskState::Cancelled,
         at: at(60),

@@ -59,6 +59,7 @@ fn take(
         return Ok(());
     };
     let record = Record {
+        holder: task.holder.clone(),
         expires_at: task.expires_at(),
         damage: None,
     };

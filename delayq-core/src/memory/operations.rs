@@ -109,13 +109,20 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
     SettleOutcome::Settled
 }
 
-pub(super) fn extend(tasks: &mut TypeTasks, lock: &Lock, lock_until: Timestamp) -> ExtendOutcome {
+pub(super) fn extend(
+    tasks: &mut TypeTasks,
+    lock: &Lock,
+    lock_until: Timestamp,
+    is_alone: bool,
+) -> ExtendOutcome {
     let Some(task) = tasks.task(&lock.id) else {
         return ExtendOutcome::LockLost;
     };
     let outcome = machine::extend(&task.book, lock.fence, lock_until);
     if outcome != ExtendOutcome::LockLost {
-        tasks.change(&lock.id, |task| task.book.at = lock_until);
+        tasks.change(&lock.id, |task| {
+            task.book = task.book.extended(lock_until, is_alone);
+        });
     }
     outcome
 }

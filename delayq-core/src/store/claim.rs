@@ -34,6 +34,14 @@ pub struct ClaimRequest {
     /// A task whose lock has expired this many times is poison and goes to dead; default 3, 0 is
     /// treated as 1.
     pub max_lock_expiries: u32,
+    /// The same number for a lock that expires while its holder ran nothing else, see
+    /// [`Store::extend_alone`](super::Store::extend_alone). Default: `max_lock_expiries` alone
+    /// decides. A larger number than that has no effect.
+    pub max_alone_expiries: Option<u32>,
+    /// Counts only expired locks of this claim's own holder; a task with another one's lock is
+    /// given back without using up an attempt. For a server that hands tasks to workers: when a
+    /// server has died, nobody knows whether the worker ever got the task. Default: false.
+    pub counts_own_only: bool,
     /// Limits over all claimers of the type; default: none. A limit in the type's settings
     /// overrides the one here. A claim starts at most as many tasks as they allow; the others stay
     /// due.
@@ -52,6 +60,8 @@ impl ClaimRequest {
             lock_for,
             caller_now,
             max_lock_expiries: 3,
+            max_alone_expiries: None,
+            counts_own_only: false,
             fleet: FleetLimits::NONE,
             holder: None,
         }
@@ -62,6 +72,39 @@ impl ClaimRequest {
     pub fn max_lock_expiries(mut self, expiries: u32) -> Self {
         self.max_lock_expiries = expiries;
         self
+    }
+
+    /// Sets the number of lock expiries after which a task that ran alone is poison.
+    #[must_use]
+    pub fn max_alone_expiries(mut self, expiries: u32) -> Self {
+        self.max_alone_expiries = Some(expiries);
+        self
+    }
+
+    /// Counts only expired locks of this claim's own holder.
+    #[must_use]
+    pub fn counting_own_only(mut self) -> Self {
+        self.counts_own_only = true;
+        self
+    }
+
+    /// True if an expired lock of `holder` counts as an attempt. The holder of a lock is known by
+    /// the [short form](InstanceId::short) of its identity.
+    #[must_use]
+    pub fn counts(&self, holder: Option<&str>) -> bool {
+        let own = self.holder.as_ref().map(InstanceId::short);
+        !self.counts_own_only || own == holder
+    }
+
+    /// The number of lock expiries with which a task is poison, if its last lock was marked as
+    /// alone or not.
+    #[must_use]
+    pub fn most_expiries(&self, is_alone: bool) -> u32 {
+        let alone = self.max_alone_expiries.filter(|_| is_alone);
+        let most = alone.map_or(self.max_lock_expiries, |alone| {
+            alone.min(self.max_lock_expiries)
+        });
+        most.max(1)
     }
 
     /// Sets the claiming instance.

@@ -34,6 +34,8 @@ macro_rules! calls {
                     -> Vec<SettleOutcome>;
                 Extend: extend(bucket: &Bucket, locks: Vec<Lock>, lock_for: Duration)
                     -> Vec<ExtendOutcome>;
+                ExtendAlone: extend_alone(bucket: &Bucket, lock: &Lock, lock_for: Duration)
+                    -> ExtendOutcome;
                 NoteFailure: note_failure(bucket: &Bucket, lock: &Lock, error: &str) -> bool;
                 Cancel: cancel(task_type: &TaskType, id: &TaskId) -> CancelOutcome;
                 Reschedule: reschedule(task_type: &TaskType, id: &TaskId, when: When)

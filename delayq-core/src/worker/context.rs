@@ -34,6 +34,8 @@ pub struct TaskContext {
     /// The index of the worker; `None`: it cannot have follow-ups.
     follow_ups_of: Option<usize>,
     is_repeat: bool,
+    /// The number of attempts that the retry policy counts, this one included.
+    tried: u32,
 }
 
 /// The part shared by the contexts of one attempt.
@@ -88,6 +90,7 @@ impl TaskContext {
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
             is_repeat: attempt.attempt > 1,
+            tried: attempt.attempt,
             shared: Arc::new(SharedContext {
                 task: attempt,
                 follow_ups: FollowUps::default(),
@@ -127,6 +130,7 @@ impl TaskContext {
     #[must_use]
     pub fn with_history(mut self, history: &AttemptHistory) -> Self {
         self.is_repeat |= *history != AttemptHistory::default();
+        self.tried = history.tried();
         self
     }
 
@@ -172,7 +176,7 @@ impl TaskContext {
     /// earlier attempts did.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
-        self.attempt() >= self.retry.max_attempts
+        self.tried >= self.retry.max_attempts
     }
 
     /// The due time of this attempt.

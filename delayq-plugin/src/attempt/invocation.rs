@@ -11,6 +11,7 @@ use tracing::{Instrument, info_span};
 use super::LeaseDeadline;
 use super::answer;
 use super::follow_ups::FollowUps;
+use super::suspect::Suspect;
 use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
 
@@ -24,6 +25,8 @@ pub(crate) struct Invocation {
     pub(crate) tasks: Arc<TaskSubmitService>,
     /// The end of the lock; `None` for an at-most-once task, which runs now or never.
     pub(crate) deadline: Option<LeaseDeadline>,
+    /// It runs alone before its workers are called.
+    pub(crate) suspect: Option<Arc<Suspect>>,
 }
 
 impl Invocation {
@@ -43,10 +46,24 @@ impl Invocation {
         }
     }
 
+    /// Runs one worker, that of a suspect once the suspect is alone.
+    async fn run(&self, worker: &Worker) -> TaskResult {
+        let Some(suspect) = &self.suspect else {
+            return self.run_worker(worker).await;
+        };
+        // Boxed, or the future of every attempt would be as large.
+        if !Box::pin(suspect.begin()).await {
+            return Err(TaskError::release(Duration::ZERO));
+        }
+        let result = Box::pin(self.run_worker(worker)).await;
+        Box::pin(suspect.returned()).await;
+        result
+    }
+
     /// Runs one worker in a span that names the attempt, so that its events can be told apart. A
     /// busy runtime or a suspended process may start it only after the lock has expired: then the
     /// task is given back.
-    async fn run(&self, worker: &Worker) -> TaskResult {
+    async fn run_worker(&self, worker: &Worker) -> TaskResult {
         // An at-most-once task is settled before it starts, so it has no other attempt.
         let max_attempts = match self.deadline {
             Some(_) => worker.options.retry.max_attempts,

@@ -6,7 +6,8 @@ use delayq_core::worker::StopSignal;
 use delayq_core::{AttemptHistory, Lock, TaskError};
 use tokio::task::AbortHandle;
 
-use super::{LeaseDeadline, RunningTask, WorkerResult};
+use super::{AloneFlag, LeaseDeadline, RunningTask, WorkerResult};
+use crate::company::Member;
 use crate::events::FailureCause;
 use crate::slots::Slot;
 use crate::workers::TypeWorkers;
@@ -71,6 +72,10 @@ pub(crate) struct Lease {
     /// Keeps other attempts of the task from starting here. Released once a worker has outlived its
     /// time limit.
     pub(crate) running_task: Option<RunningTask>,
+    /// It runs alone, and its lock is extended as that of such an attempt.
+    pub(crate) is_alone: AloneFlag,
+    /// It runs beside others; `None` for a suspect.
+    pub(crate) _member: Option<Member>,
     /// Its share of the type's concurrency, held until all workers have returned.
     pub(crate) _slot: Slot,
 }

@@ -7,6 +7,7 @@ mod innermost;
 mod invocation;
 mod lease;
 mod running_tasks;
+mod suspect;
 mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
@@ -15,6 +16,7 @@ pub(crate) use innermost::Innermost;
 pub(crate) use invocation::Invocation;
 pub(crate) use lease::{Lease, LeaseState, LeaseStep};
 pub(crate) use running_tasks::{RunningTask, RunningTasks};
+pub(crate) use suspect::{AloneFlag, HeldLock, QUIET_WITHIN, Suspect};
 pub(crate) use verdict::{AttemptFacts, Verdict, WorkerResult};
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn end(max_attempts: &[u32], attempt: u32, results: Vec<TaskResult>) -> AttemptE
     let results = results.map(|(index, result)| WorkerResult { index, result });
     let facts = AttemptFacts {
         workers: &workers,
-        attempt,
+        tried: attempt,
         history: &AttemptHistory::default(),
         is_stopped: false,
     };
@@ -80,7 +80,7 @@ fn a_task_is_released_as_often_as_its_worker_allows_and_then_dead() {
         let result = Err(TaskError::release(seconds(5)));
         let facts = AttemptFacts {
             workers: &workers,
-            attempt: 1,
+            tried: 1,
             history: &history,
             is_stopped,
         };
@@ -180,6 +180,7 @@ async fn has_begun(case: Case) -> bool {
         worker: 0,
         tasks: Arc::new(service.with_clock(Arc::new(clock))),
         deadline: (!case.at_most_once).then_some(deadline),
+        suspect: None,
     };
     let runs = Arc::default();
     let options = WorkerOptions {
@@ -249,6 +250,8 @@ fn lease(running: &RunningTasks) -> Lease {
         started_at: seconds(2),
         limit_at: seconds(102),
         cause: FailureCause::default(),
+        is_alone: AloneFlag::default(),
+        _member: None,
         _slot: place.take().unwrap().start().unwrap(),
     }
 }

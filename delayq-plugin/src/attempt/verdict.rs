@@ -19,7 +19,8 @@ pub(crate) struct WorkerResult {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptFacts<'a> {
     pub(crate) workers: &'a TypeWorkers,
-    pub(crate) attempt: u32,
+    /// The number of attempts that its workers have had, this one included.
+    pub(crate) tried: u32,
     pub(crate) history: &'a AttemptHistory,
     /// The attempt was told to stop or has lost its lock, so a release is not the worker's own
     /// wish.
@@ -48,7 +49,7 @@ impl Verdict {
             let Some(worker) = facts.workers.get(index) else {
                 continue;
             };
-            let (attempt, retry) = (facts.attempt, worker.options.retry);
+            let (tried, retry) = (facts.tried, worker.options.retry);
             let (wait, error) = match result {
                 Ok(()) => {
                     succeeded.push(worker.name.to_string());
@@ -71,11 +72,11 @@ impl Verdict {
                 }
                 Err(TaskError::Dead(error)) => (None, error),
                 Err(TaskError::RetryAfter(wait, error)) => {
-                    ((attempt < retry.max_attempts).then_some(wait), error)
+                    ((tried < retry.max_attempts).then_some(wait), error)
                 }
-                Err(TaskError::Retry(error)) => (retry.wait_after(attempt), error),
+                Err(TaskError::Retry(error)) => (retry.wait_after(tried), error),
                 // TaskError may grow: an unknown variant from a newer core is retried.
-                Err(other) => (retry.wait_after(attempt), format!("{other:?}")),
+                Err(other) => (retry.wait_after(tried), format!("{other:?}")),
             };
             verdict.vote(wait);
             verdict.errors.push(match facts.workers.len() {
@@ -90,7 +91,7 @@ impl Verdict {
     pub(crate) fn of_failure(facts: AttemptFacts<'_>, error: &str) -> AttemptEnd {
         let mut verdict = Self::default();
         for (_, worker) in facts.workers.open(facts.history) {
-            verdict.vote(worker.options.retry.wait_after(facts.attempt));
+            verdict.vote(worker.options.retry.wait_after(facts.tried));
             verdict.errors = vec![error.to_owned()];
         }
         verdict.end(facts.history.succeeded.clone())

@@ -11,7 +11,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
 use super::conclusion::{Conclusion, describe};
-use crate::attempt::{Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, WorkerResult};
+use crate::attempt::{
+    AloneFlag, HeldLock, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, QUIET_WITHIN,
+    Suspect, WorkerResult,
+};
+use crate::company::{Member, Solitude};
 use crate::ending::Ending;
 use crate::events::FailureCause;
 use crate::slots::Slot;
@@ -40,10 +44,26 @@ struct RunningWorker {
     index: usize,
 }
 
+/// A lock to extend.
+#[derive(Clone, Debug)]
+pub(super) struct ToExtend {
+    pub(super) seq: Seq,
+    pub(super) lock: Lock,
+    /// Its attempt runs alone.
+    pub(super) is_alone: bool,
+}
+
+/// How an attempt stands to the others of this process.
+#[derive(Debug)]
+enum Standing {
+    Beside(Member),
+    Alone(Solitude),
+}
+
 /// The leases that need something, see [`Attempts::take_due`].
 #[derive(Debug, Default)]
 pub(super) struct DueAttempts {
-    pub(super) extend: Vec<(Seq, Lock)>,
+    pub(super) extend: Vec<ToExtend>,
     pub(super) settle: Vec<Ending>,
 }
 
@@ -112,6 +132,11 @@ impl Attempts {
             let ending = Ending::give_back(task.lock, &task.history, context.poll);
             return Err(Box::new(ending));
         }
+        let Some(standing) = self.standing(&task) else {
+            // Another attempt runs alone. It takes a while, for a second suspect most of all.
+            let ending = Ending::give_back(task.lock, &task.history, context.poll);
+            return Err(Box::new(ending));
+        };
         let stop = StopSignal::new();
         if self.is_told_to_stop {
             stop.stop();
@@ -125,17 +150,36 @@ impl Attempts {
             context.options().lock
         };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
+        let workers = context.workers();
+        let is_alone = AloneFlag::default();
+        let (member, suspect) = match standing {
+            Standing::Beside(member) => (Some(member), None),
+            Standing::Alone(solitude) => {
+                let held = HeldLock {
+                    store: Arc::clone(&context.store),
+                    bucket: self.bucket.clone(),
+                    lock: task.lock.clone(),
+                    lock_for,
+                    is_alone: is_alone.clone(),
+                };
+                let open = workers.open(&task.history).count();
+                let (clock, app) = (Arc::clone(&context.clock), context.app.clone());
+                (None, Some(Suspect::new(held, open, solitude, clock, app)))
+            }
+        };
+        let waits_for = suspect.as_ref().map_or(Duration::ZERO, |_| QUIET_WITHIN);
         let invocation = Invocation {
             cx: TaskContext::new(facts, stop.clone()).with_history(&task.history),
             message: task.message.into(),
             worker: 0,
             tasks: Arc::clone(&context.tasks),
             deadline: (!at_most_once).then(|| deadline.clone()),
+            suspect,
         };
         self.last_seq += 1;
-        let mut workers = Vec::with_capacity(1);
+        let mut handles = Vec::with_capacity(1);
         let seq = self.last_seq;
-        for (index, worker) in context.workers().open(&task.history) {
+        for (index, worker) in workers.open(&task.history) {
             let worker = worker.clone();
             let invocation = Invocation {
                 worker: index,
@@ -144,7 +188,7 @@ impl Attempts {
             let handle = invocation.start(worker, &mut self.results, &context.app);
             self.running
                 .insert(handle.id(), RunningWorker { seq, index });
-            workers.push(handle);
+            handles.push(handle);
         }
         let lease = Lease {
             lock: task.lock,
@@ -152,23 +196,38 @@ impl Attempts {
             history: task.history,
             stop,
             state: LeaseState::Good,
-            results: Vec::with_capacity(workers.len()),
+            results: Vec::with_capacity(handles.len()),
             is_cut_off: false,
-            workers,
+            workers: handles,
             lock_for,
             deadline,
             extend_at: new.claimed_at.saturating_add(lock_for / 3),
             is_extension_failed: false,
             is_cancel_requested: false,
             started_at: now,
-            limit_at: now.saturating_add(context.options().timeout),
+            limit_at: now.saturating_add(context.options().timeout + waits_for),
             cause: FailureCause::default(),
             running_task,
+            is_alone,
+            _member: member,
             _slot: new.slot,
         };
         self.next_timer = self.next_timer.min(lease.timer());
         self.leases.insert(self.last_seq, lease);
         Ok(())
+    }
+
+    /// How the attempt of a task stands to the others of this process; `None` if it may not start
+    /// now. An at-most-once task runs now or never.
+    fn standing(&self, task: &ClaimedTask) -> Option<Standing> {
+        let context = &self.context;
+        if context.is_at_most_once() {
+            return Some(Standing::Beside(context.company.join_anyway()));
+        }
+        if Suspect::is_one(&task.history, context.max_lock_expiries) {
+            return context.company.close().map(Standing::Alone);
+        }
+        context.company.join().map(Standing::Beside)
     }
 
     /// True if the answer of the claim came too late because the store hung or this process was
@@ -192,7 +251,11 @@ impl Attempts {
         for (seq, lease) in &mut self.leases {
             while let Some(step) = lease.step(now) {
                 match step {
-                    LeaseStep::Extend => due.extend.push((*seq, lease.lock.clone())),
+                    LeaseStep::Extend => due.extend.push(ToExtend {
+                        seq: *seq,
+                        lock: lease.lock.clone(),
+                        is_alone: lease.is_alone.is_set(),
+                    }),
                     LeaseStep::Expired => {
                         let how = "its lock expired before it could be extended; \
                                    told the worker to stop";

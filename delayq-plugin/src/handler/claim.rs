@@ -13,6 +13,11 @@ use crate::ending::Ending;
 use crate::slots::Reserved;
 use crate::type_context::TypeContext;
 
+/// A task whose lock expires again and again while others run beside it is poison after this many
+/// times the number for one that runs alone: a process that never gets quiet must not crash for
+/// ever.
+const IN_COMPANY: u32 = 4;
+
 /// A claim from one bucket, with the slots reserved for it.
 pub(super) struct Claim {
     pub(super) context: Arc<TypeContext>,
@@ -32,7 +37,8 @@ impl Claim {
         let limit = self.slots.as_ref().map_or(0, Reserved::count);
         let options = context.options();
         let request = ClaimRequest::new(limit, options.lock, before)
-            .max_lock_expiries(context.max_lock_expiries)
+            .max_lock_expiries(context.max_lock_expiries.saturating_mul(IN_COMPANY))
+            .max_alone_expiries(context.max_lock_expiries)
             .fleet(options.fleet)
             .holder(&self.wiring.instance);
         let claimed = context.store.claim(&self.bucket, &request).await?;
@@ -109,12 +115,19 @@ impl Claim {
         // An at-most-once task found in the store has never started, whatever happened to earlier
         // locks.
         let counts = !self.context.is_at_most_once();
-        (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {
-            error: format!(
-                "no attempt is left: the lock of attempt {} of {max_attempts} expired",
-                task.attempt.saturating_sub(1)
-            ),
-            succeeded: task.history.succeeded.clone(),
-        })
+        let failures = task.history.failures;
+        let error = if max_attempts == 1 && task.attempt > 1 {
+            // One attempt is one start, whatever became of it.
+            format!(
+                "no attempt is left: the lock of attempt {} of 1 expired",
+                task.attempt - 1
+            )
+        } else if failures >= max_attempts {
+            format!("no attempt is left: {failures} have failed, and {max_attempts} are allowed")
+        } else {
+            return None;
+        };
+        let succeeded = task.history.succeeded.clone();
+        counts.then_some(AttemptEnd::Dead { error, succeeded })
     }
 }

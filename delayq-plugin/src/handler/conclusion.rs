@@ -112,7 +112,7 @@ impl Conclusion<'_> {
         }
         let facts = AttemptFacts {
             workers: &self.context.workers(),
-            attempt: lease.attempt,
+            tried: lease.history.tried(),
             history: &lease.history,
             is_stopped: lease.stop.is_stopped() || lease.deadline.at() <= self.now,
         };
@@ -124,7 +124,7 @@ impl Conclusion<'_> {
         let limit = lease.limit_at.saturating_sub(lease.started_at);
         let facts = AttemptFacts {
             workers: &self.context.workers(),
-            attempt: lease.attempt,
+            tried: lease.history.tried(),
             history: &lease.history_so_far(&self.context.workers()),
             is_stopped: true,
         };

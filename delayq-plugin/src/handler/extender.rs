@@ -6,7 +6,7 @@ use std::time::Duration;
 use delayq_core::store::{Bucket, ExtendOutcome};
 use delayq_core::{Lock, Result};
 
-use super::attempts::Seq;
+use super::attempts::{Seq, ToExtend};
 use crate::call::OneCall;
 use crate::type_context::TypeContext;
 
@@ -24,7 +24,7 @@ pub(super) struct Extended {
 pub(super) struct Extender {
     context: Arc<TypeContext>,
     bucket: Bucket,
-    waiting: Vec<(Seq, Lock)>,
+    waiting: Vec<ToExtend>,
     call: OneCall<Extended>,
 }
 
@@ -38,7 +38,7 @@ impl Extender {
         }
     }
 
-    pub(super) fn extend(&mut self, locks: Vec<(Seq, Lock)>) {
+    pub(super) fn extend(&mut self, locks: Vec<ToExtend>) {
         self.waiting.extend(locks);
     }
 
@@ -47,15 +47,28 @@ impl Extender {
         if self.call.is_under_way() || self.waiting.is_empty() {
             return;
         }
-        let (seqs, locks) = self.waiting.drain(..).unzip();
+        let (alone, beside): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|one| one.is_alone);
+        let seqs = alone.iter().chain(&beside).map(|one| one.seq).collect();
         let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
         self.call.start(async move {
             let lock_for = context.options().lock;
-            let outcomes = context.store.extend(&bucket, locks, lock_for).await;
+            let outcomes = async {
+                let mut outcomes = Vec::with_capacity(alone.len() + beside.len());
+                for one in alone {
+                    let extended = context.store.extend_alone(&bucket, &one.lock, lock_for);
+                    outcomes.push(extended.await?);
+                }
+                if !beside.is_empty() {
+                    let locks: Vec<Lock> = beside.into_iter().map(|one| one.lock).collect();
+                    outcomes.extend(context.store.extend(&bucket, locks, lock_for).await?);
+                }
+                Ok(outcomes)
+            };
             Extended {
                 seqs,
                 sent_at: now,
-                outcomes,
+                outcomes: outcomes.await,
             }
         });
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Bucket, BucketState, SettleOutcome};
+use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 mod attempts;
@@ -72,6 +73,8 @@ pub struct DelayBucketHandler {
     /// The number of handlers of the type when the bucket was reported as sealed.
     sealed_among: Option<usize>,
     is_drained: bool,
+    /// An attempt of this process runs alone or waits for that.
+    is_closed: watch::Receiver<bool>,
     fruitful_claims: u64,
 }
 
@@ -99,6 +102,7 @@ impl DelayBucketHandler {
             is_extension_failing: false,
             sealed_among: None,
             is_drained: false,
+            is_closed: context.company.is_closed(),
             fruitful_claims: 0,
             bucket,
             context,
@@ -188,7 +192,8 @@ impl DelayBucketHandler {
     }
 
     fn may_claim(&self) -> bool {
-        !self.is_drained && !self.settler.is_full() && self.wiring.stop_at().is_none()
+        let is_open = !self.is_drained && !*self.is_closed.borrow();
+        is_open && !self.settler.is_full() && self.wiring.stop_at().is_none()
     }
 
     /// When to continue if no event comes.
@@ -222,6 +227,7 @@ impl DelayBucketHandler {
             () = self.timer.answer() => LoopEvent::Timer,
             () = self.wiring.idleness.asked() => LoopEvent::Timer,
             // An error means that the plugin is gone without a shutdown. The timer still runs.
+            Ok(()) = self.is_closed.changed() => LoopEvent::Timer,
             Ok(()) = self.wiring.phase.changed() => LoopEvent::Timer,
             Ok(()) = self.wiring.type_phase.changed() => LoopEvent::Timer,
         }

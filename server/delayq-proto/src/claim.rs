@@ -22,6 +22,8 @@ impl pb::ClaimRequest {
             max_lock_expiries: Some(request.max_lock_expiries),
             fleet: Some(request.fleet.into()),
             holder: request.holder.as_ref().map(ToString::to_string),
+            max_alone_expiries: request.max_alone_expiries,
+            counts_own_only: request.counts_own_only,
         }
     }
 
@@ -38,6 +40,8 @@ impl pb::ClaimRequest {
         if let Some(expiries) = self.max_lock_expiries {
             request = request.max_lock_expiries(expiries);
         }
+        request.max_alone_expiries = self.max_alone_expiries;
+        request.counts_own_only = self.counts_own_only;
         if let Some(fleet) = self.fleet {
             request = request.fleet(fleet.try_into()?);
         }

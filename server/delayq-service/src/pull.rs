@@ -314,7 +314,27 @@ impl Pull {
     ) -> Result<Vec<ExtendOutcome>> {
         let fences: Vec<_> = locks.iter().map(|lock| lock.fence).collect();
         let outcomes = self.store.extend(bucket, locks, lock_for).await?;
-        let held = fences.into_iter().zip(&outcomes);
+        self.extended(bucket, &fences, &outcomes);
+        Ok(outcomes)
+    }
+
+    /// Extends the lock of a client that runs nothing else, see [`Store::extend_alone`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let outcome = self.store.extend_alone(bucket, lock, lock_for).await?;
+        self.extended(bucket, &[lock.fence], &[outcome]);
+        Ok(outcome)
+    }
+
+    fn extended(&self, bucket: &Bucket, fences: &[u64], outcomes: &[ExtendOutcome]) {
+        let held = fences.iter().copied().zip(outcomes);
         let held = held.filter_map(|(fence, outcome)| match outcome {
             ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) => {
                 Some((fence, *until))
@@ -323,7 +343,6 @@ impl Pull {
         });
         let held: Vec<_> = held.collect();
         self.record.locked(bucket.task_type(), &held);
-        Ok(outcomes)
     }
 
     /// Records that a client outside this queue waits for tasks of a type or works on them.

@@ -222,10 +222,11 @@ impl Shard {
         &self,
         locks: &[Lock],
         lock_for: Duration,
+        is_alone: bool,
     ) -> Result<Vec<ExtendOutcome>> {
         let mut outcomes = Vec::with_capacity(locks.len());
         for batch in locks.chunks(MAX_BATCH) {
-            let command = settle::extend(&self.keys, batch, lock_for);
+            let command = settle::extend(&self.keys, batch, lock_for, is_alone);
             let fields = self.run(Class::Extend, command).await?;
             outcomes.extend(settle::read_extended(fields)?);
         }

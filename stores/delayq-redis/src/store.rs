@@ -269,7 +269,18 @@ impl Store for RedisStore {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
-        self.shard(bucket)?.extend(&locks, lock_for).await
+        self.shard(bucket)?.extend(&locks, lock_for, false).await
+    }
+
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let lock = std::slice::from_ref(lock);
+        let outcomes = self.shard(bucket)?.extend(lock, lock_for, true).await?;
+        Ok(outcomes.first().copied().unwrap_or(ExtendOutcome::LockLost))
     }
 
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {

@@ -155,12 +155,33 @@ impl Store for RemoteStore {
                 bucket: Some(bucket.into()),
                 locks: call,
                 lock_for: Some(span(lock_for)),
+                alone: false,
             };
             let response = self.call(async move |mut client: Client| client.extend(request).await);
             for outcome in checked(self, count, response.await?.outcomes)? {
                 outcomes.push(outcome.try_into()?);
             }
         }
+    }
+
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let request = pb::ExtendRequest {
+            namespace: self.namespace.to_string(),
+            bucket: Some(bucket.into()),
+            locks: vec![lock.clone().into()],
+            lock_for: Some(span(lock_for)),
+            alone: true,
+        };
+        let response = self.call(async move |mut client: Client| client.extend(request).await);
+        let outcomes = checked(self, 1, response.await?.outcomes)?;
+        let lost = Ok(ExtendOutcome::LockLost);
+        let mut outcomes = outcomes.into_iter();
+        outcomes.next().map_or(lost, TryInto::try_into)
     }
 
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {

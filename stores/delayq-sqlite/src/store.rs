@@ -231,9 +231,24 @@ impl Store for SqliteStore {
     ) -> Result<Vec<ExtendOutcome>> {
         let extend = move |tasks: &mut TypeTasks<'_>, lock: &Lock| {
             let until = tasks.now.plus(lock_for);
-            settle::extend(tasks, lock, until)
+            settle::extend(tasks, lock, until, false)
         };
         self.edit_each(bucket, locks, extend).await
+    }
+
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let lock = lock.clone();
+        let operation = move |tasks: &mut TypeTasks<'_>| {
+            let until = tasks.now.plus(lock_for);
+            settle::extend(tasks, &lock, until, true)
+        };
+        self.edit_known(bucket.task_type(), Size::ONE, operation)
+            .await
     }
 
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {

@@ -254,6 +254,17 @@ impl Layer for FaultyStore {
         self.call_bucket(StoreCall::Extend, bucket, extend).await
     }
 
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let extend = self.inner.extend_alone(bucket, lock, lock_for);
+        self.call_bucket(StoreCall::ExtendAlone, bucket, extend)
+            .await
+    }
+
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let note = self.inner.note_failure(bucket, lock, error);
         self.call_bucket(StoreCall::NoteFailure, bucket, note).await

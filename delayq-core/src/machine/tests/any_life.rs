@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::presence::InstanceId;
 
 /// One step of a random life.
 #[derive(Clone, Debug)]
@@ -10,7 +11,10 @@ enum Step {
     Claim,
     Settle(AttemptEnd),
     SettleStale,
-    ExpireLock,
+    /// The lock of the claimer itself, or of another one, which does not count.
+    ExpireLock {
+        is_own: bool,
+    },
     CancelRequest,
     Reschedule,
     Requeue,
@@ -28,11 +32,20 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Claim),
         3 => end.prop_map(Step::Settle),
         1 => Just(Step::SettleStale),
-        1 => Just(Step::ExpireLock),
+        1 => any::<bool>().prop_map(|is_own| Step::ExpireLock { is_own }),
         1 => Just(Step::CancelRequest),
         1 => Just(Step::Reschedule),
         1 => Just(Step::Requeue),
     ]
+}
+
+/// Takes an expired lock over, of the claimer itself or of another one.
+fn expire(task: &Bookkeeping, is_own: bool) -> Result<Bookkeeping, Claiming> {
+    let claimer = InstanceId::generate();
+    let claim = ClaimRequest::new(1, Duration::ZERO, at(60));
+    let claim = claim.holder(&claimer).counting_own_only();
+    let holder = is_own.then(|| claimer.short());
+    lock_expired(task, holder, &claim, at(60))
 }
 
 proptest! {
@@ -72,11 +85,14 @@ proptest! {
                     let settling = settle_at_20(&task, fence + 1, &AttemptEnd::Done);
                     prop_assert_eq!(settling, Settling::NotHeld(SettleOutcome::LockLost));
                 }
-                (Step::ExpireLock, TaskState::Running) => match lock_expired(&task, 3, at(60)) {
+                (Step::ExpireLock { is_own }, TaskState::Running) => match expire(&task, is_own) {
                     Ok(next) | Err(Claiming::Dead(next, EndCause::Poison, _)) => {
                         prop_assert!(!task.cancel_requested);
-                        prop_assert_eq!(next.state == TaskState::Dead, next.lock_expiries >= 3);
-                        prop_assert_eq!(next.lock_expiries, task.lock_expiries + 1);
+                        let is_poison = is_own && next.lock_expiries >= 3;
+                        prop_assert_eq!(next.state == TaskState::Dead, is_poison);
+                        let (expiries, releases) = (u32::from(is_own), u32::from(!is_own));
+                        prop_assert_eq!(next.lock_expiries, task.lock_expiries + expiries);
+                        prop_assert_eq!(next.releases, task.releases + releases);
                         task = next;
                     }
                     Err(end) => {

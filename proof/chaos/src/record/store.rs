@@ -200,6 +200,27 @@ impl Layer for RecordedStore {
         .await
     }
 
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let held = vec![translate::held_lock(lock)];
+        let name = bucket.task_type().to_string();
+        let invoked = |call| What::ExtendInvoked {
+            call,
+            task_type: name,
+            locks: held,
+        };
+        let extend = self.inner.extend_alone(bucket, lock, lock_for);
+        self.call(invoked, extend, |call, outcome| What::ExtendAnswered {
+            call,
+            answers: vec![translate::extend_answer(outcome)],
+        })
+        .await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let task = task_name(task_type, id);
         let invoked = |call| What::ChangeInvoked {

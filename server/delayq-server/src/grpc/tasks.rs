@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Claimed, Settlement};
+use delayq_core::store::{AttemptEnd, Claimed, ExtendOutcome, Settlement};
 use delayq_core::{Bucket, Lock, NewTask};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
 use delayq_service::operation::{Batch, Submission, Submitted, reschedule, submit, update};
+use delayq_service::problem::Problem;
 use delayq_service::pull::lock_span;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
@@ -180,7 +181,10 @@ impl Run for pb::ExtendRequest {
         let locks = self.locks.into_iter().map(Lock::try_from);
         let lock_for = read_span("lock_for", required("lock_for", self.lock_for)?)?;
         let locks = locks.collect::<Result<_>>()?;
-        let outcomes = if call.is_store_of_caller {
+        let outcomes = if self.alone {
+            let lock = the_only_lock(locks)?;
+            vec![extend_alone(call, &bucket, lock, lock_for).await?]
+        } else if call.is_store_of_caller {
             call.store().extend(&bucket, locks, lock_for).await?
         } else {
             let lock_for = lock_span(Some(lock_for))?;
@@ -189,6 +193,31 @@ impl Run for pb::ExtendRequest {
         Ok(pb::ExtendResponse {
             outcomes: outcomes.into_iter().map(Into::into).collect(),
         })
+    }
+}
+
+/// Extends the lock of a holder that runs nothing else.
+async fn extend_alone(
+    call: &Call,
+    bucket: &Bucket,
+    lock: Lock,
+    lock_for: Duration,
+) -> Result<ExtendOutcome, CallError> {
+    if call.is_store_of_caller {
+        return Ok(call.store().extend_alone(bucket, &lock, lock_for).await?);
+    }
+    let lock_for = lock_span(Some(lock_for))?;
+    Ok(call
+        .space
+        .pull
+        .extend_alone(bucket, &lock, lock_for)
+        .await?)
+}
+
+fn the_only_lock(locks: Vec<Lock>) -> Result<Lock, CallError> {
+    match <[Lock; 1]>::try_from(locks) {
+        Ok([lock]) => Ok(lock),
+        Err(_) => Err(Problem::bad_request("alone: extend one lock").into()),
     }
 }
 

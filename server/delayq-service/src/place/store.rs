@@ -237,6 +237,21 @@ impl Store for PlacedStore {
         Ok(outcomes)
     }
 
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        for (home, own) in &self.view()?.homes_of(bucket) {
+            let outcome = home.store.extend_alone(own, lock, lock_for).await?;
+            if outcome != ExtendOutcome::LockLost {
+                return Ok(outcome);
+            }
+        }
+        Ok(ExtendOutcome::LockLost)
+    }
+
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let view = self.view()?;
         for (home, own) in view.homes_of(bucket) {

@@ -23,7 +23,11 @@ impl Pulled {
 
     /// The lock in the form that the client sends back.
     pub fn lock(&self) -> LockText {
-        LockText::new(&self.bucket, self.task.lock.fence, self.task.attempt)
+        LockText::new(
+            &self.bucket,
+            self.task.lock.fence,
+            self.task.history.tried(),
+        )
     }
 }
 

@@ -10,7 +10,8 @@
 --   answers were lost, each between spaces · 9 maximum number of tasks running in the fleet, or ""
 --   · 10 starts of the fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake
 --   channel, or "" to publish nothing · 14 wake message · 15 "@<holder> ", the short identity of
---   the claimer, or ""
+--   the claimer, or "" · 16 lock expiries that make a task poison that ran alone · 17 "1" if only
+--   locks of the claimer itself count
 -- Returns: the server's time · the part cut off it, microseconds · the time that due times were
 --   compared with · the time of the next call or -1 · the first fence, followed by the others · ids
 --   of the locked tasks · their records · those with a history {index among the locked ones, due or
@@ -26,6 +27,7 @@ local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonu
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
 local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
+local max_alone, counts_own_only = tonumber(ARGV[16]), ARGV[17] == '1'
 local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
 -- Records are read in slices, and only up to this many bytes, so that large messages do not block
 -- all others.
@@ -262,22 +264,29 @@ local function look(i, id, record)
     return
   end
   local trail = (trails[i] or is_lost) and parse_trail(trails[i]) or NO_HISTORY
-  trail.expiries = trail.expiries + (is_lost and 1 or 0)
+  local lock = is_lost and locks[i] or ''
+  local counts = is_lost and not (counts_own_only and match(lock, '@%w+ ') ~= (holder ~= '' and holder or nil))
+  trail.expiries = trail.expiries + (counts and 1 or 0)
+  trail.releases = trail.releases + (is_lost and not counts and 1 or 0)
+  local is_alone = find(lock, '?', 1, true)
   local submitted, kind, number, rest = parse_record(record)
   local expiry = submitted and expiry_of(record, rest, due_of(submitted, kind, number))
-  if is_lost and sub(locks[i] or '', -1) == '!' then
+  if sub(lock, -1) == '!' then
     finish(id, 'c', trail, record, 'c')
-  elseif is_lost and trail.expiries >= max_expiries then
-    local problem = format('poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
-    note_error(trail, now, problem, problem, locks[i])
+  elseif counts and trail.expiries >= (is_alone and max_alone or max_expiries) then
+    local company = is_alone and ', at last while it ran alone' or ''
+    local problem =
+      format('poison: its lock expired %.0f times%s; its process may have crashed', trail.expiries, company)
+    note_error(trail, now, problem, problem, lock)
     finish(id, 'p', trail)
   elseif expiry and expiry <= guarded then
     finish(id, 'e', trail, record, 'e')
   else
     if is_lost then
-      local former = match(locks[i] or '', ' @(%w+) ')
+      local former = match(lock, ' @(%w+) ')
       local line = 'its lock expired' .. (former and ', held by ' .. former or '')
-      note_error(trail, now, line, nil, locks[i], tonumber(call('ZSCORE', RUNNING, id)))
+      local attempt = trail.failures + trail.expiries + (counts and 0 or 1)
+      note_error(trail, now, line, nil, lock, tonumber(call('ZSCORE', RUNNING, id)), attempt)
     end
     local history = is_lost and keep_history(id, trail_text(trail)) or trails[i] or nil
     take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ' .. holder, crc_of(record))

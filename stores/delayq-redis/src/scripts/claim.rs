@@ -40,7 +40,7 @@ pub(crate) fn command(
         .number(i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0))
         .number(record::span_ms(request.lock_for))
         .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
-        .number(request.max_lock_expiries.max(1))
+        .number(request.most_expiries(false))
         .number(call.retention.ms)
         .arg(call.retention.most.to_string())
         .arg(numbers.number.to_string())
@@ -49,6 +49,8 @@ pub(crate) fn command(
         .arg(call.wake.map_or("", |wake| &wake.channel))
         .arg(call.wake.map_or("", |wake| &wake.message))
         .arg(record::holder_word(request.holder.as_ref()))
+        .number(request.most_expiries(true))
+        .arg(if request.counts_own_only { "1" } else { "" })
 }
 
 /// Parameters of a claim that come from the store.

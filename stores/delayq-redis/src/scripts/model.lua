@@ -4,7 +4,8 @@
 --   1 due       zset  id -> due, ms
 --   2 running   zset  id -> end of the lock, ms
 --   3 locks     hash  id -> "<fence> <attempt> <crc>", with "@<holder> " before the crc if the
---                     holder is known, and a "!" at the end once a cancel was requested
+--                     holder is known, and at the end a "?" while its holder runs nothing else, and
+--                     a "!" once a cancel was requested
 --   4 dead      zset  id -> died, ms
 --   5 tasks     hash  id -> record
 --   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>",
@@ -172,10 +173,11 @@ end
 -- Adds the end of the last attempt to the log: five lines "<now, ms> <attempt> <releases>
 -- <line>\31<fence> <due> <holder>", as in the ErrorLog of delayq-core; and sets `problem` as the
 -- last error, if there is one. `lock` is that of the attempt, if one was made. `due` is the due
--- time of the next attempt, if there is one.
-local function note_error(trail, now, line, problem, lock, due)
+-- time of the next attempt, if there is one. `attempt` is its number, if it was not counted.
+local function note_error(trail, now, line, problem, lock, due, attempt)
   local last, log = split_error(trail.error)
-  local attempt, stop = trail.failures + trail.expiries, 0
+  attempt = attempt or trail.failures + trail.expiries
+  local stop = 0
   local fence, holder = match(lock or '', '^%d+') or '0', match(lock or '', ' @(%w+) ') or '-'
   local tried = '\31' .. fence .. ' ' .. (due and text(due) or '-') .. ' ' .. holder
   log = format('%.0f %.0f %.0f ', now, attempt, trail.releases) .. line .. tried .. '\n' .. log

@@ -11,7 +11,7 @@
 --   ends were forgotten early · the indexes of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
-local byte, BLANK, EXCLAMATION_MARK, AT = string.byte, 32, 33, 64
+local byte, BLANK, EXCLAMATION_MARK, AT, QUESTION_MARK = string.byte, 32, 33, 64, 63
 
 local now, rounded_up = clock()
 local now_text = text(now)
@@ -119,8 +119,11 @@ for i = 1, count do
   local id, fence, ending, lock = ids[i], ARGV[FIRST_END + 3 * i - 2], ARGV[FIRST_END + 3 * i - 1], locks[i]
   local kind = sub(ending, 1, 1)
   if lock and sub(lock, 1, #fence) == fence and byte(lock, #fence + 1) == BLANK then
-    local is_cancelled = byte(lock, -1) == EXCLAMATION_MARK
-    lock = is_cancelled and sub(lock, 1, -2) or lock
+    local last = byte(lock, -1)
+    local is_cancelled = last == EXCLAMATION_MARK
+    if is_cancelled or last == QUESTION_MARK then
+      lock = match(lock, '^[^?!]*')
+    end
     stopped = stopped + 1
     settled[stopped] = id
     local is_last = kind ~= 'R' and kind ~= 'L' or is_cancelled

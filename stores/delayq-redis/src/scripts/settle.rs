@@ -128,10 +128,17 @@ pub(crate) fn note(keys: &ShardKeys, lock: &Lock, error: &str) -> Command {
         .arg(hex)
 }
 
-pub(crate) fn extend(keys: &ShardKeys, locks: &[Lock], lock_for: Duration) -> Command {
+/// Extends locks, and marks them as those of a holder that runs nothing else, or not.
+pub(crate) fn extend(
+    keys: &ShardKeys,
+    locks: &[Lock],
+    lock_for: Duration,
+    is_alone: bool,
+) -> Command {
     let mut command = keys
         .script(Script::Extend, 160 * locks.len())
-        .number(record::span_ms(lock_for));
+        .number(record::span_ms(lock_for))
+        .arg(if is_alone { "?" } else { "" });
     for lock in locks {
         command.push(lock.id.as_str());
         command.push(lock.fence.to_string());

@@ -109,14 +109,15 @@ fn take(
     request: &ClaimRequest,
     claimed: &mut Claimed,
 ) -> Outcome<()> {
-    let (Some(task), Ok(id)) = (record.row.live(), TaskId::new(&record.id)) else {
+    let (Some(task), Ok(id)) = (record.live(), TaskId::new(&record.id)) else {
         return bury(tasks, &record, claimed);
     };
     let said = Record {
-        expires_at: record.expires_at(task),
+        holder: record.holder().map(str::to_owned),
+        expires_at: record.expires_at(&task),
         damage: record.damage(),
     };
-    let claiming = machine::claim(task, said, tasks.row.fence, request, claimed);
+    let claiming = machine::claim(&task, said, tasks.row.fence, request, claimed);
     let cause = match claiming.ok_or_else(|| no_fence(tasks))? {
         Claiming::Started { task, due_at } => {
             tasks.row.raise_fence(task.fence);

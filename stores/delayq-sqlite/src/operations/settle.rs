@@ -69,6 +69,7 @@ pub(crate) fn extend(
     tasks: &mut TypeTasks<'_>,
     lock: &Lock,
     until: Timestamp,
+    is_alone: bool,
 ) -> Outcome<ExtendOutcome> {
     let row = tasks.row(&lock.id)?;
     let Some((row, task)) = row.as_ref().and_then(|row| Some((row, *row.live()?))) else {
@@ -76,7 +77,7 @@ pub(crate) fn extend(
     };
     let outcome = machine::extend(&task, lock.fence, until);
     if outcome != ExtendOutcome::LockLost {
-        tasks.extend(row, until)?;
+        tasks.extend(row, until, is_alone)?;
     }
     Ok(outcome)
 }

@@ -29,13 +29,17 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, de
      ?9, ?10) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_MESSAGE: &str =
     "UPDATE tasks SET checksum = ?2, message = ?3, headers = ?4 WHERE seq = ?1";
-pub(super) const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
+/// The word after the holder of a lock who runs nothing else. A process of an earlier release shows
+/// it as a part of the holder.
+pub(super) const ALONE: &str = " alone";
+pub(super) const EXTEND: &str = "UPDATE tasks SET at = ?2, holder = coalesce(replace(holder, ' alone', ''), \
+     fence || ' ') || ?3 WHERE seq = ?1";
 pub(super) const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \
      ?5 WHERE seq = ?1";
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE tasks SET at = ?2, fence = ?3, lock_expiries = ?4, holder = ?5, errors = ",
     noted!("?6", "?7"),
-    " WHERE seq = ?1"
+    ", releases = ?8 WHERE seq = ?1"
 );
 pub(super) const UPDATE: &str = concat!(
     "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, settled = ?7, ",

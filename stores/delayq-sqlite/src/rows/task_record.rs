@@ -9,6 +9,7 @@ use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
 use super::record::{StoredExpiry, checksum, headers_text, read_headers};
+use super::statement::ALONE;
 use super::task_row::{Status, TaskRow};
 
 /// A query for [`TaskRecord`]s: the columns of [`TaskRow`], then its own, the message last.
@@ -144,8 +145,25 @@ impl TaskRecord {
         claimed
     }
 
-    /// The holder of its lock. A process of an earlier release leaves an earlier lock's holder.
+    /// The holder of its lock.
     pub(crate) fn holder(&self) -> Option<&str> {
+        let holder = self.holder_text()?;
+        let holder = holder.strip_suffix(ALONE).unwrap_or(holder);
+        (!holder.is_empty()).then_some(holder)
+    }
+
+    /// Its bookkeeping, unless it has ended or is damaged.
+    pub(crate) fn live(&self) -> Option<Bookkeeping> {
+        let is_alone = || self.holder_text().is_some_and(|text| text.ends_with(ALONE));
+        self.row.live().map(|task| Bookkeeping {
+            is_alone: is_alone(),
+            ..*task
+        })
+    }
+
+    /// The holder of its lock, with the mark of one that runs nothing else. A process of an earlier
+    /// release leaves an earlier lock's holder.
+    fn holder_text(&self) -> Option<&str> {
         let (fence, holder) = self.holder.as_deref()?.split_once(' ')?;
         let task = self.row.live()?;
         task.is_held_by(fence.parse().ok()?).then_some(holder)

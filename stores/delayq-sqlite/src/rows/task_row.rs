@@ -114,6 +114,8 @@ impl Status {
             fence: fence(row, 5)?,
             settled,
             cancel_requested: row.get::<_, i64>(7)? != 0,
+            // Only a record has the column that says so.
+            is_alone: false,
             failures: count(row, 8)?,
             lock_expiries: count(row, 9)?,
             releases: count(row, 10)?,

@@ -16,7 +16,7 @@ use super::context::Context;
 use super::number::{code, settled_code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::statement::{
-    BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
+    ALONE, BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
     SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
 };
 use super::task_record::{TaskRecord, names_text};
@@ -235,7 +235,10 @@ impl<'a> TypeTasks<'a> {
             let text = expiry_text(record.holder());
             let line = ErrorLog::line(row.live().unwrap_or(task), task, self.now, &text);
             let (expiries, most) = (task.lock_expiries, signed(ERROR_LOG_CHARS));
-            let lock = params![row.seq, until, fence, expiries, holder, line, most];
+            let releases = task.releases;
+            let lock = params![
+                row.seq, until, fence, expiries, holder, line, most, releases
+            ];
             self.execute(TAKE_OVER, lock)?;
         } else {
             self.execute(LOCK, (row.seq, until, fence, task.lock_expiries, holder))?;
@@ -243,9 +246,10 @@ impl<'a> TypeTasks<'a> {
         self.note_change(row, task)
     }
 
-    /// Moves the end of a lock.
-    pub(crate) fn extend(&self, row: &TaskRow, until: Timestamp) -> Outcome<()> {
-        self.execute(EXTEND, (row.seq, until.as_millis()))?;
+    /// Moves the end of a lock, and marks it as that of a holder that runs nothing else, or not.
+    pub(crate) fn extend(&self, row: &TaskRow, until: Timestamp, is_alone: bool) -> Outcome<()> {
+        let mark = if is_alone { ALONE } else { "" };
+        self.execute(EXTEND, (row.seq, until.as_millis(), mark))?;
         Ok(())
     }
 

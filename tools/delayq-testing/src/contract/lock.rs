@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delayq_core::presence::InstanceId;
 use delayq_core::store::{
     AttemptEnd, ChangeOutcome, ClaimEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome,
 };
@@ -258,6 +259,82 @@ pub async fn a_task_whose_lock_expires_too_often_is_poison(rig: &Rig) {
     let expected = "poison: its lock expired 3 times; its process may have crashed";
     assert_eq!(error, expected);
     assert_eq!(rig.state("2").await, Some(TaskState::Scheduled));
+}
+
+pub async fn a_task_is_poison_earlier_if_its_lock_expires_while_it_runs_alone(rig: &Rig) {
+    rig.accept(job("1")).await;
+    let request = rig
+        .request()
+        .await
+        .max_lock_expiries(4)
+        .max_alone_expiries(2);
+    for is_alone in [true, false, true] {
+        let claimed = rig.claim_as(&request).await;
+        let lock = &claimed.tasks[0].lock;
+        rig.extend_alone(lock, LONG).await;
+        let outcome = if is_alone {
+            rig.extend_alone(lock, SHORT).await
+        } else {
+            rig.extend(lock, SHORT).await
+        };
+        assert!(matches!(outcome, ExtendOutcome::Extended(_)));
+        rig.pass(SHORT).await;
+    }
+    let ended = rig.claim_as(&request).await.ended;
+    assert_eq!(ended, [ClaimEnd::new(id("1"), EndCause::Poison)]);
+    let error = rig.info("1").await.history.last_error.unwrap();
+    let expected = "poison: its lock expired 3 times, at last while it ran alone; its process may \
+                    have crashed";
+    assert_eq!(error, expected);
+}
+
+pub async fn a_mark_of_a_lock_goes_with_the_lock(rig: &Rig) {
+    let lost = Lock {
+        id: id("1"),
+        fence: 1,
+    };
+    let first = rig.run("1").await.lock;
+    assert_eq!(rig.extend_alone(&lost, LONG).await, ExtendOutcome::LockLost);
+    rig.extend_alone(&first, LONG).await;
+    let held = rig.info("1").await;
+    rig.settled(&first, retry(Duration::ZERO)).await;
+    rig.settled(&first, retry(Duration::ZERO)).await;
+    let second = rig.claim_one().await.lock;
+    assert_eq!(rig.info("1").await.holder, held.holder);
+    rig.expire(&second).await;
+    let request = rig.request().await.max_alone_expiries(1);
+    let third = &rig.claim_as(&request).await.tasks[0].lock;
+    rig.extend_alone(third, LONG).await;
+    let _ = rig.cancel("1").await;
+    let outcome = rig.extend_alone(third, LONG).await;
+    assert!(matches!(outcome, ExtendOutcome::CancelRequested(_)));
+    rig.settled(third, release(LONG)).await;
+    assert_eq!(rig.state("1").await, Some(TaskState::Cancelled));
+    let state = TaskState::Cancelled;
+    let again = rig.submit(job("1")).await;
+    assert_eq!(again, SubmitOutcome::AlreadyExists { state });
+}
+
+pub async fn a_lock_of_another_holder_need_not_count(rig: &Rig) {
+    rig.accept(job("1")).await;
+    let (own, other) = (InstanceId::generate(), InstanceId::generate());
+    let request = rig.request().await.max_lock_expiries(2).counting_own_only();
+    let mut told = Vec::new();
+    for holder in [&other, &own, &own] {
+        let claimed = rig.claim_as(&request.clone().holder(holder)).await;
+        let task = &claimed.tasks[0];
+        let history = &task.history;
+        told.push((task.attempt, history.lock_expiries, history.releases));
+        rig.expire(&task.lock).await;
+    }
+    assert_eq!(told, [(1, 0, 0), (1, 0, 1), (2, 1, 1)]);
+    let error = &rig.info("1").await.errors[1];
+    assert_eq!(
+        (error.attempt, error.holder.as_deref()),
+        (1, Some(other.short()))
+    );
+    let claimed = rig.claim_as(&request.holder(&own)).await;
+    assert_eq!(claimed.ended, [ClaimEnd::new(id("1"), EndCause::Poison)]);
 }
 
 pub async fn no_lock_expiry_allowed_is_read_as_one(rig: &Rig) {

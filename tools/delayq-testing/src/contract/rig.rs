@@ -312,6 +312,15 @@ impl Rig {
         outcomes.into_values().collect()
     }
 
+    /// Extends a lock whose holder runs nothing else.
+    pub(super) async fn extend_alone(&self, lock: &Lock, lock_for: Duration) -> ExtendOutcome {
+        let bucket = self.origin(lock).await;
+        self.store
+            .extend_alone(&bucket, lock, lock_for)
+            .await
+            .unwrap()
+    }
+
     /// Extends each lock in the bucket that it was claimed from; the outcomes are in order.
     pub(super) async fn extend_all(
         &self,
