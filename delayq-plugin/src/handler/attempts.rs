@@ -133,8 +133,8 @@ impl Attempts {
             return Err(Box::new(ending));
         }
         let Some(standing) = self.standing(&task) else {
-            // Another attempt runs alone. It takes a while, for a second suspect most of all.
-            let ending = Ending::give_back(task.lock, &task.history, context.poll);
+            // Another attempt runs alone. This process claims nothing until that is over.
+            let ending = Ending::give_back(task.lock, &task.history, Duration::ZERO);
             return Err(Box::new(ending));
         };
         let stop = StopSignal::new();
