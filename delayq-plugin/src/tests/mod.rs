@@ -20,6 +20,7 @@ mod earlier_attempt;
 mod reports;
 mod serving;
 mod start;
+mod suspects;
 
 /// Reports its starts, by attempt, and waits for the test to let it go, whatever asks it to stop.
 struct Stubborn {
