@@ -1943,6 +1943,12 @@ pub struct ClaimRequest {
     /// Who claims.
     #[prost(string, optional, tag = "8")]
     pub holder: ::core::option::Option<::prost::alloc::string::String>,
+    /// The same number for a task whose lock was extended with `alone`; absent: max_lock_expiries.
+    #[prost(uint32, optional, tag = "9")]
+    pub max_alone_expiries: ::core::option::Option<u32>,
+    /// Only expired locks of this holder count; a task with another one's lock is given back.
+    #[prost(bool, tag = "10")]
+    pub counts_own_only: bool,
 }
 /// Answer of `Claim`.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2034,6 +2040,10 @@ pub struct ExtendRequest {
     /// From now, 1 s to 24 h. Required.
     #[prost(message, optional, tag = "4")]
     pub lock_for: ::core::option::Option<::prost_types::Duration>,
+    /// The holder of this one lock runs nothing else until it extends the lock without this. If the
+    /// lock expires, the task has probably ended its process.
+    #[prost(bool, tag = "5")]
+    pub alone: bool,
 }
 /// Answer of `Extend`.
 #[derive(Clone, PartialEq, ::prost::Message)]

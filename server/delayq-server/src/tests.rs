@@ -2,6 +2,7 @@
 
 mod claims;
 mod house;
+mod suspects;
 mod targets;
 mod waits;
 

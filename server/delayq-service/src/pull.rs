@@ -30,6 +30,7 @@ mod queue;
 mod record;
 mod reply;
 mod settler;
+mod suspects;
 mod type_line;
 mod waiter;
 
@@ -54,7 +55,7 @@ pub enum ClientEnd {
     /// Success, with an optional reply for callers that wait for the task.
     Done { reply: Option<Reply> },
     /// Failure. The task is retried after the given wait. Without one, the default policy decides:
-    /// it retries while the attempt number is below `max_attempts`, and otherwise the task is dead.
+    /// it retries while fewer than `max_attempts` have failed, and otherwise the task is dead.
     Failed {
         error: String,
         after: Option<Duration>,
@@ -68,7 +69,7 @@ pub enum ClientEnd {
 
 impl ClientEnd {
     /// The end for the store, and the reply.
-    fn into_end(self, attempt: u32) -> (AttemptEnd, Option<Reply>) {
+    fn into_end(self, tried: u32) -> (AttemptEnd, Option<Reply>) {
         let succeeded = Vec::new();
         let end = match self {
             Self::Done { reply } => return (AttemptEnd::Done, reply),
@@ -81,7 +82,7 @@ impl ClientEnd {
             } => {
                 let mut policy = RetryPolicy::DEFAULT;
                 policy.max_attempts = max_attempts.unwrap_or(policy.max_attempts);
-                let wait = policy.wait_after(attempt);
+                let wait = policy.wait_after(tried);
                 match wait.map(|wait| after.unwrap_or(wait)) {
                     Some(after) => AttemptEnd::Retry {
                         after,
@@ -119,9 +120,16 @@ pub struct Pull {
 }
 
 impl Pull {
-    /// Starts to claim from `store` for waiting clients.
-    pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopping: Stopping) -> Self {
-        let record = Arc::new(Record::new(Arc::clone(&store), Arc::clone(&clock)));
+    /// Starts to claim from `store` for waiting clients. A task whose lock has expired
+    /// `max_lock_expiries` times is dead.
+    pub fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        stopping: Stopping,
+        max_lock_expiries: u32,
+    ) -> Self {
+        let record = Record::new(Arc::clone(&store), Arc::clone(&clock), max_lock_expiries);
+        let record = Arc::new(record);
         let (settler, settling) = Settler::new(Arc::clone(&store), Arc::clone(&record));
         let (waiters, arrivals) = mpsc::unbounded_channel();
         let claimer = Claimer::new(
@@ -176,7 +184,7 @@ impl Pull {
             self.record.asked(bucket.task_type());
         }
         if request.holder.is_none() {
-            request = request.holder(self.record.holder());
+            request = request.holder(self.record.holder()).counting_own_only();
         }
         let claimed = self.store.claim(bucket, &request).await?;
         self.record.claimed(bucket.task_type(), &claimed);
@@ -202,7 +210,7 @@ impl Pull {
                 lock,
                 end,
             } = ending;
-            let (end, reply) = end.into_end(lock.attempt);
+            let (end, reply) = end.into_end(lock.tried);
             self.end_with(lock.bucket(&task_type), lock.of(id), end, reply)
         });
         // All settlements are sent before the first is awaited, so that they share a call.

@@ -197,6 +197,8 @@ impl Push {
             .store(Arc::clone(&self.store))
             .without_registered_workers()
             .workers_later()
+            // No task of another program ends the process that sends it.
+            .max_lock_expiries(u32::MAX)
             .threads(THREADS)
             .metrics_without_gauges()
             .start();

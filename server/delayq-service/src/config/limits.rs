@@ -7,14 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
 
+/// The number of lock expiries after which a task is dead, if the configuration names none.
+const MAX_LOCK_EXPIRIES: u32 = 5;
+
 /// Limits of every token, and of every namespace without its own limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Requests a second for a token without its own rate; `None` means no limit.
     pub token_rate: Option<u32>,
+    /// The number of times that the lock of a task may expire; then the task is dead. `None` means
+    /// [`MAX_LOCK_EXPIRIES`].
+    pub max_lock_expiries: Option<u32>,
     /// The limits of a namespace without its own.
     pub namespace: NamespaceLimits,
+}
+
+impl LimitsConfig {
+    pub fn max_lock_expiries(&self) -> u32 {
+        self.max_lock_expiries.unwrap_or(MAX_LOCK_EXPIRIES)
+    }
 }
 
 /// Limits of a namespace. Each server counts its own requests.
@@ -150,6 +162,10 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     let connections = &config.connections;
     let counts = [
+        (
+            "limits.max_lock_expiries",
+            config.limits.max_lock_expiries == Some(0),
+        ),
         ("connections.max", connections.max == 0),
         ("connections.max_streams", connections.max_streams == 0),
     ];

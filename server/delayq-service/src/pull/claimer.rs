@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::ClaimedTask;
 use delayq_plugin::store::{Bucket, BucketState, ClaimRequest, Claimed, Wakeup, Wakeups};
 use delayq_plugin::{Clock, Result, Store, TaskType};
 use futures_util::StreamExt;
@@ -20,6 +21,7 @@ use super::handover::{Handover, Pulled};
 use super::queue::Queue;
 use super::record::Record;
 use super::settler::Settler;
+use super::suspects::NEXT_IN;
 use super::type_line::{Phase, WaiterId};
 use super::waiter::Waiter;
 
@@ -27,6 +29,8 @@ use super::waiter::Waiter;
 const POLL: Duration = Duration::from_secs(1);
 /// Added for each type if there are more, so that polls stay below 500 a second.
 const POLL_SHARE: Duration = Duration::from_millis(2);
+/// The number of lock expiries after which a task is dead whose worker said that it ran alone.
+const MOST_ALONE: u32 = 3;
 /// The pause of a bucket after a failed claim.
 const AFTER_ERROR: Duration = Duration::from_millis(250);
 /// The largest number of waiters taken in one step.
@@ -41,6 +45,8 @@ enum CallEnd {
         bucket: Bucket,
         waiters: Vec<WaiterId>,
         limit: usize,
+        /// The server counts lock expiries, not the door.
+        is_counted: bool,
         result: Result<Claimed>,
     },
 }
@@ -194,10 +200,16 @@ impl Claimer {
                 one.phase = Phase::Claiming { is_woken: false };
             }
             let request = ClaimRequest::new(limit, terms.lock_for, self.clock.now());
-            let mut request = request.holder(self.record.holder());
-            if let Some(most) = terms.max_lock_expiries {
-                request = request.max_lock_expiries(most);
-            }
+            let request = request.holder(self.record.holder());
+            let is_counted = terms.max_lock_expiries.is_none();
+            let request = match terms.max_lock_expiries {
+                Some(most) => request.max_lock_expiries(most),
+                // Whether a server that has died handed a task out, nobody knows.
+                None => request
+                    .max_lock_expiries(self.record.suspects.max_lock_expiries())
+                    .max_alone_expiries(MOST_ALONE)
+                    .counting_own_only(),
+            };
             let store = Arc::clone(&self.store);
             self.calls.push(Box::pin(async move {
                 let result = store.claim(&bucket, &request).await;
@@ -205,6 +217,7 @@ impl Claimer {
                     bucket,
                     waiters,
                     limit,
+                    is_counted,
                     result,
                 }
             }));
@@ -233,9 +246,16 @@ impl Claimer {
                 bucket,
                 waiters,
                 limit,
+                is_counted,
                 result,
             } => {
-                let mut touched = self.claimed(&bucket, waiters, limit, result);
+                let mut touched = match self.noted(&bucket, limit, result) {
+                    Ok(tasks) => self.hand_out(&bucket, waiters, tasks, is_counted),
+                    Err(error) => {
+                        self.queue.fail(waiters, &error);
+                        BTreeSet::new()
+                    }
+                };
                 let task_type = bucket.task_type().clone();
                 touched.retain(|one| *one != task_type);
                 self.start(&task_type);
@@ -246,22 +266,19 @@ impl Claimer {
         }
     }
 
-    /// Hands out claimed tasks. Returns the types of waiters that got nothing and can be reserved
-    /// again.
-    fn claimed(
+    /// Notes the answer of a claim. Returns its tasks.
+    fn noted(
         &mut self,
         bucket: &Bucket,
-        waiters: Vec<WaiterId>,
         limit: usize,
         result: Result<Claimed>,
-    ) -> BTreeSet<TaskType> {
+    ) -> Result<Vec<ClaimedTask>> {
         let now = self.clock.elapsed();
         let claimed = match result {
             Ok(claimed) => claimed,
             Err(error) => {
                 self.quiet(bucket, now + AFTER_ERROR, Some(error.clone()));
-                self.queue.fail(waiters, &error);
-                return BTreeSet::new();
+                return Err(error);
             }
         };
         let next_in = if claimed.taken() >= limit {
@@ -277,10 +294,26 @@ impl Claimer {
             self.read_buckets(bucket.task_type());
         }
         self.record.claimed(bucket.task_type(), &claimed);
-        let mut tasks = claimed.tasks.into_iter().map(|task| Pulled {
+        Ok(claimed.tasks)
+    }
+
+    /// Hands out claimed tasks, a suspect by itself. Returns the types of waiters that got nothing
+    /// and can be reserved again.
+    fn hand_out(
+        &mut self,
+        bucket: &Bucket,
+        waiters: Vec<WaiterId>,
+        tasks: Vec<ClaimedTask>,
+        is_counted: bool,
+    ) -> BTreeSet<TaskType> {
+        let tasks = tasks.into_iter().map(|task| Pulled {
             bucket: bucket.clone(),
             task,
         });
+        let is_suspect = |one: &Pulled| is_counted && self.record.suspects.has(&one.task.history);
+        let (suspects, tasks): (Vec<_>, Vec<_>) = tasks.partition(is_suspect);
+        let mut suspect = self.one_of(suspects);
+        let mut tasks = tasks.into_iter();
         let mut touched = BTreeSet::new();
         for id in waiters {
             let Some(waiter) = self.queue.waiters.get_mut(&id) else {
@@ -289,7 +322,10 @@ impl Claimer {
             let is_over = waiter.free();
             let is_gone = waiter.is_gone();
             let most = if is_gone { 0 } else { waiter.demand.limit };
-            let part: Vec<_> = tasks.by_ref().take(most).collect();
+            let part: Vec<_> = match suspect.take_if(|_| most > 0) {
+                Some(suspect) => vec![suspect],
+                None => tasks.by_ref().take(most).collect(),
+            };
             if part.is_empty() && !is_gone && !is_over {
                 touched.extend(waiter.demand.types.iter().cloned());
             } else if let Some(waiter) = self.queue.waiters.remove(&id) {
@@ -297,8 +333,29 @@ impl Claimer {
             }
         }
         // Tasks of waiters that left meanwhile are released.
-        drop(Handover::new(tasks.collect(), self.settler.clone()));
+        let rest = tasks.chain(suspect).collect();
+        drop(Handover::new(rest, self.settler.clone()));
         touched
+    }
+
+    /// The suspect that may be handed out now, if there is one. The others are released for a
+    /// while.
+    fn one_of(&self, suspects: Vec<Pulled>) -> Option<Pulled> {
+        let mut one = None;
+        let mut others = Vec::new();
+        for suspect in suspects {
+            let may_go = one.is_none() && {
+                let now = self.clock.now();
+                self.record.suspects.hand_out(&suspect, now)
+            };
+            if may_go {
+                one = Some(suspect);
+            } else {
+                others.push(suspect);
+            }
+        }
+        Handover::new(others, self.settler.clone()).put_off(NEXT_IN);
+        one
     }
 
     /// Pauses a bucket until `end`, unless a wake-up came during the claim.

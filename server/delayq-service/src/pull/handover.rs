@@ -47,6 +47,11 @@ impl Handover {
         }
     }
 
+    /// Releases the tasks for a while, which costs no attempt.
+    pub(super) fn put_off(mut self, after: Duration) {
+        self.release(after);
+    }
+
     /// A handover without tasks.
     pub(super) fn nothing() -> Self {
         Self {
@@ -65,20 +70,24 @@ impl Handover {
         self.settler = None;
         std::mem::take(&mut self.tasks)
     }
-}
 
-impl Drop for Handover {
-    fn drop(&mut self) {
+    fn release(&mut self, after: Duration) {
         let Some(settler) = &self.settler else {
             return;
         };
         for Pulled { bucket, task } in self.tasks.drain(..) {
             let end = AttemptEnd::Release {
-                after: Duration::ZERO,
+                after,
                 succeeded: task.history.succeeded,
             };
             // The answer is not awaited; if the release fails, the lock expires.
             drop(settler.settle(bucket, Settlement::new(task.lock, end)));
         }
+    }
+}
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        self.release(Duration::ZERO);
     }
 }

@@ -6,21 +6,22 @@ use std::str::FromStr;
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Lock, TaskId, TaskType};
 
-/// The lock of one attempt: `FENCE-ATTEMPT`, or `FENCE-ATTEMPT-SHARD` for a sharded type. It
+/// The lock of one attempt: `FENCE-TRIED`, or `FENCE-TRIED-SHARD` for a sharded type. It
 /// contains everything that a settlement needs, so any server can settle it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockText {
     pub fence: u64,
-    pub attempt: u32,
+    /// The number of attempts that a retry policy counts, this one included.
+    pub tried: u32,
     shard: String,
 }
 
 impl LockText {
     /// The lock of a task claimed from `bucket`.
-    pub fn new(bucket: &Bucket, fence: u64, attempt: u32) -> Self {
+    pub fn new(bucket: &Bucket, fence: u64, tried: u32) -> Self {
         Self {
             fence,
-            attempt,
+            tried,
             shard: bucket.shard_name().to_owned(),
         }
     }
@@ -45,7 +46,7 @@ impl LockText {
 
 impl fmt::Display for LockText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.fence, self.attempt)?;
+        write!(f, "{}-{}", self.fence, self.tried)?;
         if self.shard.is_empty() {
             return Ok(());
         }
@@ -59,16 +60,16 @@ impl FromStr for LockText {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.splitn(3, '-');
         let fence = parts.next().and_then(|part| part.parse().ok());
-        let attempt = parts.next().and_then(|part| part.parse().ok());
+        let tried = parts.next().and_then(|part| part.parse().ok());
         let shard = parts.next().unwrap_or_default();
         let is_shard = shard.len() <= 64
             && shard
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-|".contains(&byte));
-        match (fence, attempt) {
-            (Some(fence), Some(attempt)) if is_shard && fence < 1 << 53 => Ok(Self {
+        match (fence, tried) {
+            (Some(fence), Some(tried)) if is_shard && fence < 1 << 53 => Ok(Self {
                 fence,
-                attempt,
+                tried,
                 shard: shard.to_owned(),
             }),
             _ => Err(format!(

@@ -13,6 +13,8 @@ use delayq_plugin::{Clock, InstanceId, InstanceInfo, Store, TaskType, Timestamp}
 use tokio::sync::Notify;
 use tracing::debug;
 
+use super::suspects::Suspects;
+
 /// How often figures are stored.
 const FLUSH: Duration = Duration::from_secs(10);
 /// The largest number of types that are counted.
@@ -30,6 +32,7 @@ pub(super) struct Record {
     clock: Arc<dyn Clock>,
     instance: InstanceInfo,
     types: Mutex<BTreeMap<TaskType, TypeRecord>>,
+    pub(super) suspects: Suspects,
     /// Notified when a type is claimed for the first time.
     is_new: Notify,
 }
@@ -58,7 +61,11 @@ impl TypeRecord {
 }
 
 impl Record {
-    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        max_lock_expiries: u32,
+    ) -> Self {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let id = InstanceId::generate();
@@ -68,6 +75,7 @@ impl Record {
             clock,
             instance,
             types: Mutex::default(),
+            suspects: Suspects::new(max_lock_expiries),
             is_new: Notify::new(),
         }
     }
@@ -108,6 +116,7 @@ impl Record {
 
     /// Records that a lock was released, by a client or on the way to one.
     pub(super) fn unlocked(&self, task_type: &TaskType, fence: u64) {
+        self.suspects.unlocked(task_type, fence);
         if let Some(record) = self.types().get_mut(task_type) {
             record.locks.remove(&fence);
         }
@@ -294,7 +303,7 @@ mod tests {
     #[test]
     fn a_type_is_served_while_somebody_asks_or_holds_a_lock_and_no_longer() {
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
-        let record = Record::new(Arc::new(MemoryStore::default()), Arc::clone(&clock) as _);
+        let record = Record::new(Arc::new(MemoryStore::default()), Arc::clone(&clock) as _, 5);
         let [asked, held] = ["asked", "held"].map(|name| TaskType::new(name).unwrap());
         let served = || record.served().0;
         record.asked(&asked);

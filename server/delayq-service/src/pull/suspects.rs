@@ -1,0 +1,84 @@
+//! Suspects: tasks whose lock has expired several times, so that their worker may have crashed of
+//! them. One at a time is handed out, or those that were lost together would be together at the
+//! next crash, too.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::{AttemptHistory, TaskType, Timestamp};
+
+use super::handover::Pulled;
+
+/// After so many lock expiries a task is a suspect, or after one less than the limit.
+const SUSPECT_AFTER: u32 = 2;
+/// How long the others wait for one that is neither settled here nor lost.
+const WAIT: Duration = Duration::from_mins(1);
+/// When the next suspect is tried while one is under way.
+pub(super) const NEXT_IN: Duration = Duration::from_secs(1);
+
+/// The suspect that a client of this server has.
+#[derive(Debug)]
+pub(super) struct Suspects {
+    max_lock_expiries: u32,
+    one: Mutex<Option<HandedOut>>,
+}
+
+#[derive(Debug)]
+struct HandedOut {
+    task_type: TaskType,
+    fence: u64,
+    /// When the next one may go.
+    until: Timestamp,
+}
+
+impl Suspects {
+    pub(super) fn new(max_lock_expiries: u32) -> Self {
+        Self {
+            max_lock_expiries,
+            one: Mutex::default(),
+        }
+    }
+
+    /// The number of lock expiries after which a task is dead.
+    pub(super) fn max_lock_expiries(&self) -> u32 {
+        self.max_lock_expiries
+    }
+
+    /// True if the task was lost with its worker so often that it is handed out by itself.
+    pub(super) fn has(&self, history: &AttemptHistory) -> bool {
+        let last = self.max_lock_expiries.saturating_sub(1);
+        history.lock_expiries >= last.clamp(1, SUSPECT_AFTER)
+    }
+
+    /// Notes that a suspect is handed out; false while a client has another one.
+    pub(super) fn hand_out(&self, pulled: &Pulled, now: Timestamp) -> bool {
+        let mut one = self.one();
+        if one.as_ref().is_some_and(|one| one.until > now) {
+            return false;
+        }
+        *one = Some(HandedOut {
+            task_type: pulled.task_type().clone(),
+            fence: pulled.task.lock.fence,
+            until: pulled.task.lock_until.min(now.plus(WAIT)),
+        });
+        true
+    }
+
+    /// Notes the settlement of a lock.
+    pub(super) fn unlocked(&self, task_type: &TaskType, fence: u64) {
+        let mut one = self.one();
+        if one.as_ref().is_some_and(|one| one.is(task_type, fence)) {
+            *one = None;
+        }
+    }
+
+    fn one(&self) -> MutexGuard<'_, Option<HandedOut>> {
+        self.one.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HandedOut {
+    fn is(&self, task_type: &TaskType, fence: u64) -> bool {
+        self.fence == fence && self.task_type == *task_type
+    }
+}
