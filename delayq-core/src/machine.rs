@@ -18,7 +18,7 @@ mod submit;
 pub use bookkeeping::{Bookkeeping, Ended, Settled};
 pub use claim::{Claiming, Quota, Record, claim, lock_expired};
 pub use error_log::{ERROR_LOG_CHARS, ErrorLog, expiry_text, one_line};
-pub use fence::{MAX_FENCE, next_fence};
+pub use fence::{MAX_FENCE, loss, next_fence};
 pub use gate::{Gate, Stored};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;

@@ -18,6 +18,19 @@ pub fn next_fence(high_water: u64, now: Timestamp) -> Option<u64> {
     (next <= MAX_FENCE).then_some(next)
 }
 
+/// What has become of the store, if its largest fence is `found` although it issued `known`: fences
+/// only grow, so everything after `found` is lost. `None` for a store that has lost nothing.
+#[must_use]
+pub fn loss(known: u64, found: u64) -> Option<String> {
+    match found {
+        _ if found >= known => None,
+        0 => Some("it was emptied, or another one took its place".to_owned()),
+        _ => Some(format!(
+            "it has gone back from fence {known} to {found}, as an older copy of it would"
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

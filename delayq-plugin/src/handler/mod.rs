@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use delayq_core::machine::loss;
 use delayq_core::store::{AttemptEnd, Bucket, BucketState, SettleOutcome};
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
@@ -288,14 +289,8 @@ impl DelayBucketHandler {
         let settled = batch.settle.iter().map(|ending| ending.lock().fence);
         let started = batch.start.iter().map(|task| task.lock.fence);
         self.last_fence = started.chain(settled).fold(found, u64::max);
-        if found >= known {
+        let Some(what) = loss(known, found) else {
             return;
-        }
-        let what = match found {
-            0 => "it was emptied, or another one took its place".to_owned(),
-            _ => format!(
-                "it has gone back from fence {known} to {found}, as an older copy of it would"
-            ),
         };
         error!(bucket = %self.bucket, %what,
             "the store has lost data: accepted tasks may be gone, ended ones may run again");

@@ -7,13 +7,14 @@
     reason = "a test fails by a panic, also in its helpers"
 )]
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use delayq_tests::redis_server::free_port;
+use delayq_tests::redis_server::{Persistence, RedisServer, free_port};
 
 /// A server that runs, with what it has printed so far.
 struct Running {
@@ -44,7 +45,10 @@ fn run(folder: &Path, arguments: &[&str]) -> (Output, String) {
 impl Running {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = program(folder, arguments);
-        let command = command.args(["--listen", "127.0.0.1:0", "--log", "warn"]);
+        Self::of(command.args(["--listen", "127.0.0.1:0", "--log", "warn"]))
+    }
+
+    fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().map(BufReader::new);
         let mut running = Self {
@@ -287,4 +291,52 @@ fn check_says_each_thing_that_it_checked() {
     std::fs::write(folder.path().join("server.toml"), "").unwrap();
     let (output, text) = run(folder.path(), &check);
     assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn a_server_whose_store_was_emptied_says_so_and_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let redis = RedisServer::start(Persistence::EverySecond, &[]);
+    let (store, log) = (redis.url(), folder.path().join("log"));
+    let mut command = program(
+        folder.path(),
+        &["--store", &store, "--listen", "127.0.0.1:0"],
+    );
+    let command = command.stderr(File::create(&log).unwrap());
+    let mut server = Running::of(command);
+    let (token, _) = first_token(&mut server);
+    let create = "/v1/default/types/job/tasks?delay=60000";
+    let answer = server.ask(&token, "POST", create);
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let mut to_redis = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
+    to_redis.write_all(b"FLUSHALL\r\n").unwrap();
+    let asked = Instant::now();
+    let ready = loop {
+        let ready = server.ask(&token, "GET", "/health/ready");
+        if !ready.starts_with("HTTP/1.1 200 ") || asked.elapsed() > Duration::from_secs(20) {
+            break ready;
+        }
+    };
+    let answer = server.ask(&token, "POST", create);
+    for answer in [ready, answer] {
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("has lost its data"), "{answer}");
+    }
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(said.matches("the store has lost data").count(), 1, "{said}");
+    let store = [
+        "token", "create", "--name", "a", "--scope", "submit", "--store", &store,
+    ];
+    let (_, text) = run(folder.path(), &store);
+    let words = text.split_whitespace();
+    let token = words.into_iter().find(|word| word.starts_with("dq_"));
+    assert!(token.is_some(), "{text}");
+    let asked = Instant::now();
+    let answer = loop {
+        let answer = server.ask(token.unwrap(), "POST", create);
+        if answer.starts_with("HTTP/1.1 201 ") || asked.elapsed() > Duration::from_secs(20) {
+            break answer;
+        }
+    };
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }

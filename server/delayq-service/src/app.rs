@@ -44,7 +44,12 @@ impl App {
         let tokens = TokenBook::open(Arc::clone(&own), Arc::new(SystemClock)).await?;
         let places = PlaceBook::open(Arc::clone(&own)).await?;
         let spaces = Arc::new(Spaces::new(&config, places, stopping.clone()));
-        let health = Health::new(Arc::clone(&spaces), Arc::clone(&own), stopping.clone());
+        let health = Health::new(
+            Arc::clone(&spaces),
+            Arc::clone(&own),
+            Arc::clone(&tokens),
+            stopping.clone(),
+        );
         Ok(Self {
             spaces,
             limits: Arc::new(Limits::new(&config)),

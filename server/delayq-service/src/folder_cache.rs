@@ -1,13 +1,13 @@
 //! A folder of documents: kept in the store for all servers, with a copy in memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use delayq_core::documents::{Document, Expected, Folder, WriteOutcome};
 use delayq_plugin::{Error, Result, Store};
 use serde::Serialize;
-use tracing::warn;
+use tracing::{error, warn};
 
 /// How often a followed cache checks for changes by other servers.
 const REFRESH: Duration = Duration::from_millis(400);
@@ -29,6 +29,10 @@ pub struct FolderCache<T> {
     /// The number of reads begun so far.
     begun: AtomicU64,
     copy: RwLock<Copy<T>>,
+    /// The folder never moves to another store, so that its revision only grows.
+    stays: bool,
+    /// The store has lost the content of the folder.
+    is_lost: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +52,24 @@ impl<T: Contents> FolderCache<T> {
             folder,
             begun: AtomicU64::new(0),
             copy: RwLock::default(),
+            stays: false,
+            is_lost: AtomicBool::new(false),
         }
+    }
+
+    /// The same for a folder that never moves to another store.
+    #[must_use]
+    pub fn staying(self) -> Self {
+        Self {
+            stays: true,
+            ..self
+        }
+    }
+
+    /// True from the moment when the store has lost the content of a folder that never moves, until
+    /// it has content again.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
     }
 
     /// The content as of the last read.
@@ -92,9 +113,22 @@ impl<T: Contents> FolderCache<T> {
     /// Keeps the result of a read, unless a later read has already finished. Revisions cannot be
     /// compared: a namespace may have moved to a store with a lower revision.
     fn take_in(&self, number: u64, folder: Folder) -> Result<()> {
+        let is_empty = folder.documents.is_empty();
         let contents = Arc::new(T::read(folder.documents)?);
         let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
         if number > copy.number {
+            let (known, found) = (copy.revision, folder.revision);
+            if self.stays && found < known {
+                error!(
+                    folder = self.folder,
+                    known,
+                    found,
+                    "the store has lost data: its revision has gone back, as that of an emptied \
+                     store or of an older copy would"
+                );
+            }
+            let is_lost = is_empty && (self.is_lost() || self.stays && found < known);
+            self.is_lost.store(is_lost, Ordering::Relaxed);
             *copy = Copy {
                 number,
                 revision: folder.revision,

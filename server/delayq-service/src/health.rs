@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::access::TokenBook;
 use crate::problem::Problem;
 use crate::space::Spaces;
 use crate::stop::Stopping;
@@ -22,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Health {
     spaces: Arc<Spaces>,
     own: Arc<dyn Store>,
+    tokens: Arc<TokenBook>,
     stopping: Stopping,
     last: Mutex<Option<HealthReading>>,
 }
@@ -33,10 +35,16 @@ struct HealthReading {
 }
 
 impl Health {
-    pub fn new(spaces: Arc<Spaces>, own: Arc<dyn Store>, stopping: Stopping) -> Self {
+    pub fn new(
+        spaces: Arc<Spaces>,
+        own: Arc<dyn Store>,
+        tokens: Arc<TokenBook>,
+        stopping: Stopping,
+    ) -> Self {
         Self {
             spaces,
             own,
+            tokens,
             stopping,
             last: Mutex::default(),
         }
@@ -66,8 +74,11 @@ impl Health {
         }
     }
 
-    /// The error of the first store that fails its check.
+    /// The error of the first store that fails its check, or has lost its tokens.
     async fn trouble(&self) -> Option<String> {
+        if let Some(loss) = self.tokens.loss() {
+            return Some(loss.to_owned());
+        }
         let own = async {
             let checked = self.own.check().await;
             checked

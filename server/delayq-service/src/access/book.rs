@@ -65,7 +65,7 @@ impl Contents for Tokens {
 impl TokenBook {
     /// Opens the book and reads all tokens from the store.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
-        let tokens = FolderCache::new(store, FOLDER);
+        let tokens = FolderCache::new(store, FOLDER).staying();
         tokens.read().await?;
         Ok(Arc::new(Self { clock, tokens }))
     }
@@ -73,6 +73,15 @@ impl TokenBook {
     /// Follows changes by other servers; never returns.
     pub async fn follow(self: Arc<Self>) {
         self.tokens.follow().await;
+    }
+
+    /// The reason why no token is known any more, if the store has lost them.
+    pub fn loss(&self) -> Option<&'static str> {
+        self.tokens.is_lost().then_some(
+            "the store of the server has lost its data, tokens included: it was emptied, or \
+             another one took its place. Restore it, or create tokens with `delayq-server token \
+             create`",
+        )
     }
 
     fn get(&self, id: &str) -> Option<Arc<Token>> {

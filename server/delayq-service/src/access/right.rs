@@ -97,9 +97,9 @@ impl Caller {
                         Basic, is not read";
             Problem::unauthorized(text)
         })?;
-        let token = tokens.admit(text).ok_or_else(|| {
-            let text = "this token is not known, has expired or was revoked";
-            Problem::unauthorized(text)
+        let token = tokens.admit(text).ok_or_else(|| match tokens.loss() {
+            Some(loss) => Problem::not_ready(loss),
+            None => Problem::unauthorized("this token is not known, has expired or was revoked"),
         })?;
         Ok(Self {
             token,

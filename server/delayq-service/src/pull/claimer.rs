@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::ClaimedTask;
+use delayq_core::machine::loss;
 use delayq_plugin::store::{Bucket, BucketState, ClaimRequest, Claimed, Wakeup, Wakeups};
 use delayq_plugin::{Clock, Result, Store, TaskType};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tracing::error;
 
 use super::handover::{Handover, Pulled};
 use super::queue::Queue;
@@ -294,7 +296,22 @@ impl Claimer {
             self.read_buckets(bucket.task_type());
         }
         self.record.claimed(bucket.task_type(), &claimed);
+        self.compare_fences(bucket, &claimed);
         Ok(claimed.tasks)
+    }
+
+    /// Says if the store has lost data since the last claim.
+    fn compare_fences(&mut self, bucket: &Bucket, claimed: &Claimed) {
+        let line = self.queue.lines.get_mut(bucket.task_type());
+        let Some(one) = line.and_then(|line| line.bucket(bucket)) else {
+            return;
+        };
+        if let Some(what) = loss(one.last_fence, claimed.high_water) {
+            error!(%bucket, %what,
+                "the store has lost data: accepted tasks may be gone, ended ones may run again");
+        }
+        let fences = claimed.tasks.iter().map(|task| task.lock.fence);
+        one.last_fence = fences.fold(claimed.high_water, u64::max);
     }
 
     /// Hands out claimed tasks, a suspect by itself. Returns the types of waiters that got nothing

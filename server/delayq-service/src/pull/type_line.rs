@@ -16,6 +16,8 @@ pub(super) struct BucketLine {
     pub(super) phase: Phase,
     /// The error of the last claim, if it failed.
     pub(super) error: Option<delayq_plugin::Error>,
+    /// The largest fence that the store has issued here.
+    pub(super) last_fence: u64,
 }
 
 /// The state of a bucket.
@@ -71,6 +73,7 @@ impl TypeLine {
                     bucket,
                     phase: Phase::Ready,
                     error: None,
+                    last_fence: 0,
                 });
             }
         }
