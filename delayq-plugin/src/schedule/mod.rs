@@ -26,8 +26,9 @@ const MAX_STEPS: usize = 3_000;
 /// A cron expression has five fields: minute, hour, day of month, month, day of week (0 or 7 is
 /// Sunday, and names such as `MON` are allowed). Its zone is UTC unless [`zone`](Self::zone) names
 /// one. When the zone's clocks are put forward, a skipped time runs at the moment of the change.
-/// When they are put back, a repeated time runs only the first time. An expression whose hour is
-/// `*` follows the clock instead: it skips the skipped times and runs at both repeated ones.
+/// When they are put back, a repeated time runs only the first time. An expression that runs in
+/// every hour, however that is written, follows the clock instead: it skips the skipped times and
+/// runs at both repeated ones.
 ///
 /// An interval, such as `"15m"`, counts from 1970 in UTC, so that all instances agree: `"15m"` is
 /// at 0, 15, 30 and 45 minutes past each hour, `"24h"` at midnight.
@@ -201,9 +202,28 @@ impl ScheduleKind {
         })?;
         Ok(Self::Cron {
             crontab: Box::new(crontab),
-            is_hourly: text.split(' ').nth(1) == Some("*"),
+            is_hourly: is_hourly(text),
         })
     }
+}
+
+/// True if the hour of an expression, such as `*`, `*/1` or `0-23`, means all hours of a day.
+fn is_hourly(text: &str) -> bool {
+    let hours = text.split_whitespace().nth(1).unwrap_or_default();
+    let mut options = ParseOptions::default();
+    options.fallback_timezone_option = FallbackTimezoneOption::UTC;
+    let Ok(crontab) = parse_crontab_with(&format!("0 {hours} * * *"), options) else {
+        return false;
+    };
+    let day = DateTime::constant(2024, 1, 1, 0, 0, 0, 0);
+    let hours = std::iter::successors(next_civil(&crontab, day), |hour| {
+        next_civil(&crontab, *hour)
+    });
+    // The first one is at one o'clock.
+    hours
+        .take(24)
+        .zip(1..)
+        .all(|(hour, n)| day.checked_add(SignedDuration::from_hours(n)).ok() == Some(hour))
 }
 
 fn invalid(text: &str, reason: &str) -> Error {

@@ -57,14 +57,18 @@ fn what_the_clocks_skip_is_at_the_change_and_what_they_show_twice_is_once() {
 
 #[test]
 fn an_expression_of_every_hour_goes_on_through_a_change_of_the_clocks() {
-    let found = times(&berlin("*/30 * * * *"), "2026-10-25T02:10", 4);
     let first = [
         "10-25T02:30+02",
         "10-25T02:00+01",
         "10-25T02:30+01",
         "10-25T03:00+01",
     ];
-    assert_eq!(found, first);
+    for every_hour in ["*", "*/1", "0-23", "0-23/1", "12-23,0-11", " *"] {
+        let every = berlin(&format!("*/30 {every_hour} * * *"));
+        assert_eq!(times(&every, "2026-10-25T02:10", 4), first, "{every_hour}");
+    }
+    let found = times(&berlin("*/30 1-23 * * *"), "2026-10-25T02:10", 2);
+    assert_eq!(found, ["10-25T02:30+02", "10-25T03:00+01"]);
     let found = times(&berlin("0 * * * *"), "2026-03-29T00:30", 3);
     assert_eq!(
         found,
