@@ -234,6 +234,8 @@ pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> 
             .and_then(|from| TaskType::new(from).ok());
         if let Some(from) = from
             && is_put_off(&task)
+            // A client has released a job with a note, perhaps for years.
+            && task.history.note.is_none()
             && is_stale(task.submitted_at.unwrap_or_default())
         {
             mend_reservation(hub, lane, &from, &task.id).await?;

@@ -195,6 +195,23 @@ async fn a_delayed_job_reserved_by_its_number_is_ready_in_one_step_when_its_hold
     }
 }
 
+/// It looks like a copy that no client has seen yet.
+#[tokio::test]
+async fn a_job_reserved_by_its_number_and_released_for_years_stays_delayed() {
+    let bench = Bench::open().await;
+    bench.put(&bench.lane, 1, days(1), None).await;
+    let job = jobs::find(&bench.hub, 1).await.unwrap().unwrap();
+    let reserved = reserve_job(&bench.hub, 1, job).await.unwrap();
+    assert!(reserved.is_some());
+    let held = bench.hub.state().take(1, 1).unwrap();
+    let released = jobs::release(&bench.hub, &held, 5, u32::MAX);
+    assert!(released.await.unwrap());
+    let own = Lane::of_job(&tube_part(&bench.tube), 5, 1).unwrap();
+    mend(&bench.hub, &bench.tube, &own).await.unwrap();
+    let task = bench.find(&own, 1).await.unwrap();
+    assert!(task.at > Hub::now().plus(days(36_500)), "{task:?}");
+}
+
 #[tokio::test]
 async fn a_job_on_its_way_to_another_priority_is_reserved_and_not_buried() {
     let bench = Bench::open().await;
