@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 mod check;
+mod content;
 mod delay;
 mod first_send;
 mod new_task;
@@ -14,6 +15,7 @@ mod throttle;
 mod time;
 
 pub use check::{check_headers, check_message, check_times, version_of};
+pub use content::{check_content, check_json, is_json_type};
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::job::{check_delay, check_message};
+use delayq_core::job::{check_content, check_delay, check_message};
 use delayq_core::operate::{Cursor, Page};
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
@@ -216,7 +216,11 @@ impl TaskSubmitService {
     async fn prepare_at(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
         let refusals = self.telemetry.refusals(&job);
         let job = self.pass_middleware(job).await;
-        let task = job.and_then(|job| job.into_task(&self.limits, now));
+        let task = job.and_then(|job| {
+            let task = job.into_task(&self.limits, now)?;
+            check_content(&task.headers, &task.message)?;
+            Ok(task)
+        });
         task.inspect_err(|error| refusals(error))
     }
 

@@ -33,11 +33,37 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///
 /// `?durability=memory|process|disk` overrides the option: the weakest class that is acceptable.
 ///
+/// It waits, without end, while a Redis server that is reached is loading its data, and logs that
+/// once.
+///
 /// # Errors
 /// [`Error::InvalidInput`] for a URL of another form, or one that needs a feature this build does
 /// not have; [`Error::Misconfigured`], with the line to change, when the store cannot keep the
 /// durability class; the store's own error if it cannot be opened.
 pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
+    open(url, options, Loading::Wait).await
+}
+
+/// The same, but a store that is still loading its data is [`Error::Unavailable`].
+///
+/// # Errors
+/// Those of [`open_store`].
+pub async fn open_store_once(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
+    open(url, options, Loading::Refuse).await
+}
+
+/// What is done about a store that is loading its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loading {
+    Wait,
+    Refuse,
+}
+
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(unused_variables, reason = "only Redis loads its data")
+)]
+async fn open(url: &str, options: StoreOptions, loading: Loading) -> Result<Arc<dyn Store>> {
     let (location, options) = parse(url, options)?;
     if let Some(feature) = missing_feature(url) {
         let reason = format!(
@@ -51,7 +77,10 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
         Location::Sqlite { path, relaxed } => sqlite(path, options, relaxed).await,
         #[cfg(feature = "redis")]
         Location::Redis(url) => {
-            let store = delayq_redis::RedisStore::connect(&url, options).await?;
+            let store = match loading {
+                Loading::Wait => delayq_redis::RedisStore::connect(&url, options).await?,
+                Loading::Refuse => delayq_redis::RedisStore::connect_once(&url, options).await?,
+            };
             Ok(store)
         }
         #[cfg(feature = "remote")]

@@ -61,3 +61,20 @@ async fn a_task_is_moved_to_now_though_the_clock_has_gone_back_since_its_submit(
     let now = store.stats(&task_type()).await.unwrap().now;
     assert!(due_at <= now.plus(millis(1)), "{due_at} at {now}");
 }
+
+/// A submit with a delay counts from the next whole millisecond, and the move is made before it.
+#[tokio::test]
+async fn a_task_that_is_moved_to_now_is_claimed_at_once_though_it_was_just_submitted() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    for number in 0..2_000 {
+        let name = number.to_string();
+        accept(&store, job(&name).after(hours(2))).await;
+        let now = When::After(Duration::ZERO);
+        let moved = store.reschedule(&task_type(), &id(&name), now).await;
+        assert!(matches!(moved, Ok(ChangeOutcome::Changed { .. })));
+        let claimed = claim(&store).await.unwrap();
+        let claimed: Vec<_> = claimed.tasks.iter().map(|task| &task.lock.id).collect();
+        assert_eq!(claimed, [&id(&name)]);
+    }
+}

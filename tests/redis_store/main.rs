@@ -22,6 +22,7 @@ mod damage;
 mod failing_shard;
 mod faults;
 mod fences;
+mod loading;
 mod memory_limit;
 mod notes;
 mod preflight;

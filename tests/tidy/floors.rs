@@ -68,6 +68,7 @@ const CRATES: [Crate; 16] = [
             "scripts",
             "memory_limit",
             "preflight",
+            "loading",
             "shard",
             "layout",
             "store",

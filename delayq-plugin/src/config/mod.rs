@@ -59,7 +59,7 @@ pub struct Config {
     pub(crate) durability: Option<Durability>,
     #[serde(default, deserialize_with = "value::span")]
     pub(crate) retention: Option<Duration>,
-    #[serde(default, deserialize_with = "value::span")]
+    #[serde(default, deserialize_with = "value::call_timeout")]
     pub(crate) call_timeout: Option<Duration>,
     #[serde(default, deserialize_with = "value::count")]
     pub(crate) threads: Option<u32>,

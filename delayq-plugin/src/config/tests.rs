@@ -60,6 +60,10 @@ fn a_mistake_is_named_with_its_line_its_key_and_what_would_do() {
     assert!(nested.contains("as in [types.\"mail.send\"]"), "{nested}");
     let pattern = refused("[types.\"*.mail\"]");
     assert!(pattern.contains("the * stands at the end"), "{pattern}");
+    for timeout in ["0s", "25h"] {
+        let refused = refused(&format!("call_timeout = \"{timeout}\""));
+        assert!(refused.contains("1 ms to a day"), "{refused}");
+    }
     let top = refused("thread = 2");
     assert!(top.contains("did you mean `threads`?"), "{top}");
     let secret = refused("url = redis://user:hunter2@host");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use delayq_core::store::Durability;
+use delayq_core::store::{Durability, MAX_CALL_TIMEOUT};
 use delayq_core::time::MAX_DELAY;
 use delayq_core::{Rate, millis, seconds};
 use jiff::{SignedDuration, SpanRelativeTo};
@@ -122,6 +122,17 @@ pub(super) fn lock<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration
 pub(super) fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let rule = "an attempt has at least 1 ms: write for example \"30s\"";
     at_least(from, millis(1), rule)
+}
+
+pub(super) fn call_timeout<'de, D>(from: D) -> Result<Option<Duration>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let rule = "a call has 1 ms to a day: write for example \"5s\"";
+    match at_least(from, millis(1), rule)? {
+        Some(long) if long > MAX_CALL_TIMEOUT => Err(D::Error::custom(rule)),
+        span => Ok(span),
+    }
 }
 
 struct CountValue(u32);

@@ -1,6 +1,7 @@
 //! Every operation through every door that offers it: what it does, counts and logs is the same.
 
 mod claims;
+mod content;
 mod house;
 mod suspects;
 mod targets;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use delayq_plugin::Namespace;
+use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
+use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::{Durability, StoreOptions};
+use delayq_plugin::{IntoDelay, Namespace};
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ mod error;
 mod fronts;
 mod limits;
 mod listeners;
+mod numbers;
 mod own_namespace;
 mod service;
 #[cfg(test)]
@@ -34,10 +37,12 @@ pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 20] = [
     "listen",
     "store",
     "durability",
+    "retention",
+    "remembered",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -65,6 +70,11 @@ pub struct Config {
     pub store: String,
     /// What an acknowledgement survives: memory, process, disk or replicated.
     pub durability: String,
+    /// How long ended tasks are known, as a span such as `10m`; `0s` means not at all.
+    pub retention: String,
+    /// The number of ended tasks of a type that are known at least, however soon they follow each
+    /// other.
+    pub remembered: usize,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -121,6 +131,8 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
             store: "sqlite:delayq-server.sqlite".to_owned(),
             durability: "process".to_owned(),
+            retention: "10m".to_owned(),
+            remembered: DEFAULT_REMEMBERED,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -195,6 +207,7 @@ impl Config {
         own_namespace::check(self)?;
         listeners::check(self)?;
         for (option, namespace) in [
+            ("beanstalk.namespace", &self.beanstalk.namespace),
             ("grape.namespace", &self.grape.namespace),
             ("task_service.namespace", &self.task_service.namespace),
         ] {
@@ -213,7 +226,7 @@ impl Config {
             let reason = "it needs tls.certificate and tls.key".to_owned();
             return Err(refused("tls.client_ca".to_owned(), "alone", reason));
         }
-        limits::check(self)?;
+        numbers::check(self)?;
         let declared = |name: &str| name == "default" || self.namespaces.contains_key(name);
         if let Some([option, value, reason]) = self.lmstfy.mistake(declared) {
             return Err(refused(option, &value, reason));
@@ -223,6 +236,29 @@ impl Config {
             return Err(refused(option, &bad.text, bad.reason));
         }
         service::check(self)?;
+        let retention = self.retention.as_str().into_delay();
+        let retention = retention
+            .map_err(|error| error.to_string())
+            .and_then(|span| {
+                let is_long = span > MAX_DELAY;
+                if is_long {
+                    Err("use at most 3650d".to_owned())
+                } else {
+                    Ok(())
+                }
+            });
+        retention.map_err(|reason| refused("retention".to_owned(), &self.retention, reason))?;
+        for (name, cluster) in &self.push.kafka {
+            if cluster.brokers.is_empty() {
+                let option = format!("push.kafka.{name}.brokers");
+                let reason = "name the first brokers as HOST:PORT,HOST:PORT".to_owned();
+                return Err(refused(option, "", reason));
+            }
+        }
+        if !self.spring.is_token_or_rule() {
+            let reason = "use required, optional, or the text of a token".to_owned();
+            return Err(refused("spring.token".to_owned(), "***", reason));
+        }
         let durability: Result<Durability, _> = self.durability.parse();
         durability.map(drop).map_err(|_| {
             let reason = "use memory, process, disk or replicated".to_owned();
@@ -272,6 +308,12 @@ impl Config {
     pub fn store_options(&self) -> StoreOptions {
         StoreOptions {
             durability: self.durability.parse().unwrap_or(Durability::Process),
+            retention: self
+                .retention
+                .as_str()
+                .into_delay()
+                .unwrap_or(DEFAULT_RETENTION),
+            remembered: self.remembered,
             ..StoreOptions::default()
         }
     }
@@ -357,5 +399,29 @@ mod tests {
             let refused = refused(text);
             assert!(refused.starts_with(&format!("{option} ")), "{refused}");
         }
+        for (text, option) in [
+            ("retention = \"soon\"", "retention"),
+            ("retention = \"3651d\"", "retention"),
+            ("[service]\nrefresh_ms = 0", "service.refresh_ms"),
+            ("[service.static]\nmail = []", "service.static.mail"),
+            (
+                "[service.eureka]\ntypes_key = \"\"",
+                "service.eureka.types_key",
+            ),
+            ("[push]\nallow_ports = [8080]", "push.allow_ports"),
+            (
+                "[push.kafka.main]\nbrokers = \"\"",
+                "push.kafka.main.brokers",
+            ),
+            ("[beanstalk]\nnamespace = \"shop\"", "beanstalk.namespace"),
+            ("[spring]\ntoken = \"optinal\"", "spring.token"),
+        ] {
+            let refused = refused(text);
+            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
+        }
+        let config = Config::of_text("retention = \"1h 30m\"\nremembered = 7").unwrap();
+        let options = config.store_options();
+        assert_eq!(options.retention, std::time::Duration::from_mins(90));
+        assert_eq!(options.remembered, 7);
     }
 }

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use crate::problem::Problem;
 
 mod answer;
+mod barred;
 mod board;
 mod callees;
 mod config;
@@ -82,7 +83,22 @@ struct ServingState {
     /// Started when the first target is set.
     plugin: Option<Arc<DelayQueuePlugin>>,
     served: BTreeMap<TypePattern, WorkerOptions>,
+    /// Types and patterns whose targets this server may not push to, as told in the log.
+    barred: BTreeMap<TypePattern, String>,
     is_over: bool,
+}
+
+impl ServingState {
+    /// Logs each target that this server has come to be barred from.
+    fn tell_barred(&mut self, namespace: &Namespace, barred: BTreeMap<TypePattern, String>) {
+        for (pattern, reason) in &barred {
+            if self.barred.get(pattern) != Some(reason) {
+                warn!(%namespace, %pattern,
+                    "left the tasks to servers that may push them, as this one may not: {reason}");
+            }
+        }
+        self.barred = barred;
+    }
 }
 
 impl Push {
@@ -121,18 +137,39 @@ impl Push {
         self.serve().await
     }
 
+    /// Refuses a target that this server may not push to.
+    fn allowed(&self, target: &Target) -> Result<(), String> {
+        let courier = &self.board.courier;
+        target.allowed(&courier.guard, &courier.config)
+    }
+
+    /// The types and patterns whose targets this server may not push to, each with the reason.
+    /// Their tasks are left to servers that may.
+    fn barred(&self) -> BTreeMap<TypePattern, String> {
+        let targets = self.board.all();
+        let barred = targets.iter().filter_map(|(pattern, target)| {
+            let reason = self.allowed(target).err()?;
+            Some((pattern.clone(), reason))
+        });
+        barred.collect()
+    }
+
     /// The types and patterns to serve, each with the options of its target: those with a target,
     /// and those that instances serve.
     fn wanted(&self) -> BTreeMap<TypePattern, WorkerOptions> {
         let targets = self.board.all();
+        let barred = self.barred();
         // Types of a service target are served only while they have instances. Otherwise their
         // tasks wait unclaimed.
-        let others = targets.iter().filter(|(_, one)| one.service.is_none());
+        let others = targets
+            .iter()
+            .filter(|(pattern, one)| one.service.is_none() && !barred.contains_key(*pattern));
         let mut wanted: BTreeMap<_, _> = others
             .map(|(pattern, target)| (pattern.clone(), target.options()))
             .collect();
         for task_type in &*self.board.own() {
-            if self.board.of_type(task_type).is_none() {
+            let set = self.board.of_type(task_type);
+            if set.is_none_or(|target| self.allowed(&target).is_err()) {
                 let pattern = TypePattern::Exact(task_type.clone());
                 wanted.insert(pattern, Target::options_of_own());
             }
@@ -155,6 +192,7 @@ impl Push {
     async fn serve(&self) -> Result<(), Problem> {
         let targets = self.wanted();
         let mut serving = self.serving.lock().await;
+        serving.tell_barred(&self.board.namespace, self.barred());
         if serving.is_over || (targets.is_empty() && serving.plugin.is_none()) {
             return Ok(());
         }

@@ -104,6 +104,7 @@ impl Spaces {
             // Cannot fail: the configuration was checked.
             courier: Courier::new(&config.push, Arc::clone(&discovery))
                 .ok()
+                .map(|courier| courier.with_retention(config.store_options().retention))
                 .map(Arc::new),
             discovery,
             open: Mutex::default(),

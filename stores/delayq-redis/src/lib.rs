@@ -6,11 +6,12 @@
 //! The modules, each using only those before it: [`config`](RedisConfig) · `connection` (knows
 //! nothing about tasks) · `scripts` (one for each operation, keys, stored formats) · `shard` (every
 //! operation on one slot) · `layout` (the shards of a type, resize) · `preflight` (start-up check)
-//! · `store`.
+//! · `loading` (a server that loads its data) · `store`.
 
 mod config;
 mod connection;
 mod layout;
+mod loading;
 mod lock;
 mod memory_limit;
 mod preflight;

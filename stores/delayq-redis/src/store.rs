@@ -24,6 +24,7 @@ mod replies;
 use crate::config::RedisConfig;
 use crate::connection::{Class, Command, Connections, Fields, RespValue, Setup};
 use crate::layout::{Shards, route};
+use crate::loading::until_loaded;
 use crate::lock::lock;
 use crate::preflight::{self, Terms};
 use crate::scripts::{Keyspace, Script};
@@ -66,13 +67,28 @@ impl RedisStore {
     ///
     /// # Errors
     /// `InvalidInput` for contradictory settings or unreadable files; `Unavailable` if the server
-    /// cannot be reached (the call waits up to `options.call_timeout` for a server that is loading
-    /// its data, and for a new master whose replicas do not follow it yet); `Misconfigured` with
-    /// the line to change; `ReadOnly` for a replica.
+    /// cannot be reached (the call waits up to `options.call_timeout` for a new master whose
+    /// replicas do not follow it yet, and without end for a server that is loading its data, with a
+    /// line in the log); `Misconfigured` with the line to change; `ReadOnly` for a replica.
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
         let options = options.checked()?;
-        let terms = Terms::new(&config, &options)?;
+        until_loaded(|| Self::open(&config, &options)).await
+    }
+
+    /// Connects as [`connect`](Self::connect) does, but a server that is still loading its data is
+    /// waited for only up to `options.call_timeout`, and then `Unavailable`.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect).
+    pub async fn connect_once(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        let config = RedisConfig::parse(url)?;
+        config.check()?;
+        Self::open(&config, &options.checked()?).await
+    }
+
+    async fn open(config: &RedisConfig, options: &StoreOptions) -> Result<Arc<Self>> {
+        let terms = Terms::new(config, options)?;
         let deadline = Instant::now() + options.call_timeout;
         let hub = Arc::new(WakeupHub::new(config.is_cluster()));
         let heard = Arc::clone(&hub);
@@ -84,10 +100,10 @@ impl RedisStore {
             channel: keys.wake_channel(),
             listener: Arc::new(move |message| heard.hear(message)),
         };
-        let connections = Connections::open(&config, setup).await?;
+        let connections = Connections::open(config, setup).await?;
         let found = preflight::first_check(&connections, &keys, &terms, deadline).await?;
         found.warn_of_hidden(connections.place());
-        let cx = Context::new(connections, &options, hub, config.memory_watermark);
+        let cx = Context::new(connections, options, hub, config.memory_watermark);
         let store = Arc::new(Self {
             shards: Arc::new(Shards::new(&cx, options.durability)),
             listed: Mutex::default(),

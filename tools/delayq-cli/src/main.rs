@@ -89,11 +89,11 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
     }
 }
 
-/// Sets up delayq's log for `-v`. Without it an error is only reported once, by the command; only
-/// entries missing in the log of actions are always shown.
+/// Sets up delayq's log for `-v`. Without it an error is only reported once, by the command. Always
+/// shown are entries missing in the log of actions, and the wait for a store that loads its data.
 fn log_to_stderr(verbose: u8) {
     let filter = match verbose {
-        0 => "off,delayq_ops=error",
+        0 => "off,delayq_ops=error,delayq_redis::loading=warn",
         1 => "off,delayq=warn",
         2 => "off,delayq=info",
         _ => "off,delayq=debug",

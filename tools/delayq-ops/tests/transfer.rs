@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use delayq_ops::{DeadTasks, TransferError, TransferFault, TransferReport, copy, export, import};
 use delayq_plugin::store::{
-    AttemptEnd, Bucket, ClaimRequest, MemoryStore, Settlement, SqliteStore, StoreOptions,
+    AttemptEnd, Bucket, ClaimRequest, MemoryStore, NewTask, Settlement, SqliteStore, StoreOptions,
 };
 use delayq_plugin::{
-    Clock, DelayQueueJob, TaskInfo, TaskState, TaskSubmitService, TaskType, VirtualClock, minutes,
-    seconds,
+    Clock, DelayQueueJob, Expiry, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType,
+    VirtualClock, When, days, minutes, seconds,
 };
 
 fn memory(clock: &VirtualClock) -> TaskSubmitService {
@@ -199,4 +199,35 @@ async fn another_task_with_the_id_stays_and_the_line_is_refused() {
     );
     let task = to.find("mail.a", "t0").await.unwrap().unwrap();
     assert_eq!(task.message.as_deref(), Some(&b"other"[..]));
+}
+
+/// A client of beanstalkd may ask for 136 years, and one of lmstfy for a life as long.
+#[tokio::test]
+async fn a_store_that_holds_delays_of_more_than_ten_years_is_moved() {
+    let clock = VirtualClock::default();
+    let from = memory(&clock);
+    let far = [days(3_650), days(3_651), seconds(u64::from(u32::MAX))];
+    let tasks = far.iter().enumerate().map(|(nth, delay)| {
+        let (task_type, id) = (TaskType::new("mail.far"), TaskId::new(format!("{nth}")));
+        let mut task = NewTask::new(task_type.unwrap(), id.unwrap(), b"x".to_vec());
+        task.when = When::After(*delay);
+        task.expiry = Some(Expiry::AfterDue(days(36_500)));
+        task
+    });
+    for outcome in from.store().submit(tasks.collect()).await {
+        outcome.unwrap();
+    }
+    let held = scheduled(&from, "mail.far").await;
+    assert_eq!(held.len(), far.len());
+    let (_first, one) = sqlite(&clock).await;
+    let copied = copy(&from, &one, "*", DeadTasks::LeaveOut, &mut |_| {}).await;
+    assert_eq!(copied.unwrap().written, 3);
+    assert_eq!(scheduled(&one, "mail.far").await, held);
+    let mut lines = Vec::new();
+    let exported = export(&from, "*", DeadTasks::LeaveOut, &mut lines, &mut |_| {}).await;
+    assert_eq!(exported.unwrap().written, 3);
+    let (_second, other) = sqlite(&clock).await;
+    let report = read(&other, DeadTasks::LeaveOut, &lines).await.unwrap();
+    assert_eq!((report.written, report.refused), (3, 0));
+    assert_eq!(scheduled(&other, "mail.far").await, held);
 }

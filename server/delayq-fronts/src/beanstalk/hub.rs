@@ -133,7 +133,7 @@ impl Hub {
             let tube = state.tube(tube);
             let lane = Lane::new(&tube.part, pri)?;
             let is_known = tube.lanes.contains_key(&lane);
-            let is_full = !is_known && tube.lanes.len() >= MAX_LANES;
+            let is_full = !is_known && tube.shared_lanes() >= MAX_LANES;
             let shared = is_full.then(|| tube.shared_lane(&lane)).flatten();
             match shared {
                 Some(shared) => (shared, true),
@@ -165,7 +165,8 @@ impl Hub {
         written.await.map(|_| ())
     }
 
-    async fn pause_as_tube(&self, tube: &TubeName, lane: &Lane) -> Result<()> {
+    /// Pauses a lane if its tube is paused.
+    pub(super) async fn pause_as_tube(&self, tube: &TubeName, lane: &Lane) -> Result<()> {
         let marker = self.store.stats(&pause_type(tube)?).await?;
         if let Some(until) = marker.paused_until {
             self.store.pause(&lane.task_type, Some(until)).await?;

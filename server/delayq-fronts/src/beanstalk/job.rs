@@ -37,6 +37,18 @@ impl Job {
     pub(super) fn is_delayed(&self) -> bool {
         self.info.state == TaskState::Scheduled && self.info.at > SystemClock.now()
     }
+
+    /// Returns true if a client holds the job, or has just released it into another lane.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.info.state == TaskState::Running || is_moving(&self.info)
+    }
+}
+
+/// Returns true if the job has left its lane and is not in the next one yet. It is dead for the
+/// store, but no client has buried it.
+pub(super) fn is_moving(task: &TaskInfo) -> bool {
+    let error = task.history.last_error.as_deref();
+    task.state == TaskState::Dead && error.is_some_and(|error| error.starts_with(MOVES))
 }
 
 /// The history of a job, and its latest priority and delay.

@@ -1,5 +1,6 @@
 //! Finds jobs by number or state, and ends reservations.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, CancelOutcome, ChangeOutcome, SettleOutcome, Settlement};
@@ -8,7 +9,7 @@ use futures_util::future::join_all;
 use tracing::{debug, warn};
 
 use super::hub::Hub;
-use super::job::{BURIED, Held, Job, MOVES, Past, TIMED_OUT};
+use super::job::{BURIED, Held, Job, MOVES, Past, TIMED_OUT, is_moving};
 use super::moves;
 use super::tube::{Lane, TubeName, id_of, number_of};
 
@@ -86,7 +87,7 @@ pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
             // A job that was reserved meanwhile does not run again afterwards.
             matches!(cancelled, CancelOutcome::Cancelled | CancelOutcome::Running)
         }
-        TaskState::Dead => {
+        TaskState::Dead if !job.is_reserved() => {
             let ids = DeadFilter::Ids(vec![id.clone()]);
             !hub.store.discard_dead(task_type, &ids).await?.is_empty()
         }
@@ -103,6 +104,9 @@ pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
 /// Makes a buried or delayed job ready; returns true if it was one.
 pub(super) async fn kick(hub: &Hub, job: &Job) -> Result<bool> {
     let task_type = &job.lane.task_type;
+    if job.is_reserved() {
+        return Ok(false);
+    }
     if job.info.state == TaskState::Dead {
         let past = Past::of(job.lane.pri, &job.info.headers, &job.info.history);
         if hub.lane(&job.tube, past.pri).await? != job.lane {
@@ -168,10 +172,8 @@ async fn first_jobs(
     let lanes = hub.lanes(tube).into_iter().map(|lane| {
         let cursor = &cursor;
         async move {
-            let page = hub
-                .store
-                .list(&lane.task_type, state, cursor.as_ref(), limit);
-            let jobs = page.await?.tasks.into_iter().filter_map(|info| {
+            let listed = list_in(hub, &lane, state, cursor.clone(), limit);
+            let jobs = listed.await?.into_iter().filter_map(|info| {
                 let number = number_of(&info.id)?;
                 let (tube, lane) = (tube.clone(), lane.clone());
                 Some(Job {
@@ -192,6 +194,45 @@ async fn first_jobs(
     jobs.sort_by_key(|job| (job.info.at, job.number));
     jobs.truncate(limit);
     Ok(jobs)
+}
+
+/// The first jobs of a lane after the cursor, without those that move to another lane.
+async fn list_in(
+    hub: &Hub,
+    lane: &Lane,
+    state: TaskState,
+    mut from: Option<Cursor>,
+    limit: usize,
+) -> Result<Vec<TaskInfo>> {
+    loop {
+        let listed = hub.store.list(&lane.task_type, state, from.as_ref(), limit);
+        let page = listed.await?;
+        let mut tasks = page.tasks;
+        tasks.retain(|task| !is_moving(task));
+        if page.next.is_none() || !tasks.is_empty() {
+            return Ok(tasks);
+        }
+        from = page.next;
+    }
+}
+
+/// The jobs of a lane that move to another one.
+pub(super) async fn moving(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<BTreeSet<TaskId>> {
+    let mut found = BTreeSet::new();
+    // Those before this place were looked at, and were buried.
+    let mut from = hub.state().mended(tube, lane);
+    loop {
+        let listed = hub
+            .store
+            .list(&lane.task_type, TaskState::Dead, from.as_ref(), PAGE);
+        let page = listed.await?;
+        let moving = page.tasks.into_iter().filter(is_moving);
+        found.extend(moving.map(|task| task.id));
+        if page.next.is_none() {
+            return Ok(found);
+        }
+        from = page.next;
+    }
 }
 
 /// The cursor after all due tasks.
@@ -242,7 +283,15 @@ pub(super) async fn release(hub: &Hub, held: &Held, pri: u32, delay: u32) -> Res
         releases: held.past.releases + 1,
         ..held.past.clone()
     };
-    put_back(hub, held, &past, given_back(delay)).await
+    let end = given_back(delay);
+    if pri == held.past.pri {
+        return put_back(hub, held, &past, end).await;
+    }
+    let lane = hub.lane(&held.tube, pri).await?;
+    if lane == held.lane {
+        return put_back(hub, held, &past, end).await;
+    }
+    move_over(hub, held, &past).await
 }
 
 /// A release: the job is due again after `delay` seconds, and no failure is counted.
@@ -295,16 +344,17 @@ pub(super) async fn leave(hub: &Hub, left: Vec<Held>) {
     }
 }
 
-/// Puts a job back into the lane of its priority: by `end`, if that is the lane that it is in.
+/// Puts a job back into the lane that it was reserved from, in one step.
 async fn put_back(hub: &Hub, held: &Held, past: &Past, end: AttemptEnd) -> Result<bool> {
     let after = end.due_again_in().unwrap_or_default();
-    let lane = hub.lane(&held.tube, past.pri).await?;
-    if lane == held.lane {
-        let settlement = Settlement::new(held.lock.clone(), end).with_note(past.note());
-        let is_settled = settle(hub, held, settlement).await?;
-        hub.lane_changed(&held.tube, &lane, after);
-        return Ok(is_settled);
-    }
+    let settlement = Settlement::new(held.lock.clone(), end).with_note(past.note());
+    let is_settled = settle(hub, held, settlement).await?;
+    hub.lane_changed(&held.tube, &held.lane, after);
+    Ok(is_settled)
+}
+
+/// Moves a job to the lane of its new priority.
+async fn move_over(hub: &Hub, held: &Held, past: &Past) -> Result<bool> {
     if !settle_move(hub, held, past).await? {
         return Ok(false);
     }

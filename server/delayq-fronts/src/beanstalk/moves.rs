@@ -15,10 +15,11 @@ use delayq_plugin::{
     Cursor, DeadFilter, OnConflict, Result, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp, When, days,
 };
+use tracing::warn;
 
 use super::claims;
 use super::hub::Hub;
-use super::job::{DELAY, FROM, Job, MOVES, PAST, PRI, PUT_AT, Past, Reserved, TTR};
+use super::job::{DELAY, FROM, Job, PAST, PRI, PUT_AT, Past, Reserved, TTR, is_moving};
 use super::tube::{Lane, TubeName, id_of, number_of, tube_part};
 
 /// The delay of a job that is being taken out of its lane.
@@ -69,11 +70,6 @@ pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId)
     Ok(true)
 }
 
-fn is_moving(task: &TaskInfo) -> bool {
-    let error = task.history.last_error.as_deref();
-    error.is_some_and(|error| error.starts_with(MOVES))
-}
-
 /// The job as a new task in another lane.
 fn copy(lane: &Lane, task: &TaskInfo, past: Past) -> NewTask {
     let message = task.message.clone().unwrap_or_default();
@@ -96,15 +92,15 @@ fn copy(lane: &Lane, task: &TaskInfo, past: Past) -> NewTask {
 
 /// Reserves one job by its number.
 pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Option<Reserved>> {
+    if job.is_reserved() {
+        return Ok(None);
+    }
     let Job {
         number,
         tube,
         lane,
         info,
     } = job;
-    if info.state == TaskState::Running {
-        return Ok(None);
-    }
     let past = Past::of(lane.pri, &info.headers, &info.history);
     if lane.job == Some(number) {
         return reserve_again(hub, holder, &tube, &lane, &info).await;
@@ -128,8 +124,31 @@ pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Opti
     }
     bring_now(hub, new).await?;
     hub.state().set_home(number, &tube, &own);
-    let reserved = claims::reserve_from(hub, holder, &tube, &own).await?;
-    hub.lane_changed(&tube, &own, Duration::ZERO);
+    reserve_alone(hub, holder, &tube, &own).await
+}
+
+/// Reserves the job of its own lane, whether the tube is paused or not. A job that comes back to
+/// the lane is paused like the others of the tube.
+async fn reserve_alone(
+    hub: &Hub,
+    holder: u64,
+    tube: &TubeName,
+    own: &Lane,
+) -> Result<Option<Reserved>> {
+    if hub
+        .store
+        .stats(&own.task_type)
+        .await?
+        .paused_until
+        .is_some()
+    {
+        hub.store.resume(&own.task_type).await?;
+    }
+    let reserved = claims::reserve_from(hub, holder, tube, own).await?;
+    if let Err(error) = hub.pause_as_tube(tube, own).await {
+        warn!(%tube, %error, "cannot pause the lane of a job like its tube");
+    }
+    hub.lane_changed(tube, own, Duration::ZERO);
     Ok(reserved)
 }
 
@@ -166,7 +185,7 @@ async fn reserve_again(
         let now = When::After(Duration::ZERO);
         let _ = hub.store.reschedule(&own.task_type, &task.id, now).await?;
     }
-    claims::reserve_from(hub, holder, tube, own).await
+    reserve_alone(hub, holder, tube, own).await
 }
 
 /// Takes a job out of its lane for good; returns true if it was there.
@@ -215,6 +234,8 @@ pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> 
             .and_then(|from| TaskType::new(from).ok());
         if let Some(from) = from
             && is_put_off(&task)
+            // A client has released a job with a note, perhaps for years.
+            && task.history.note.is_none()
             && is_stale(task.submitted_at.unwrap_or_default())
         {
             mend_reservation(hub, lane, &from, &task.id).await?;

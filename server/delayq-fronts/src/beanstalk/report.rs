@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::{Display, Write};
+use std::iter::Sum;
 
 use delayq_plugin::{Result, TaskState, TypeStats};
 use futures_util::future::try_join_all;
@@ -9,6 +10,7 @@ use futures_util::future::try_join_all;
 use super::VERSION;
 use super::hub::Hub;
 use super::job::{Job, PUT_AT, Past};
+use super::jobs;
 use super::tube::{Lane, TubeName};
 
 /// Jobs with a priority below this are urgent.
@@ -46,14 +48,13 @@ pub(super) fn job(hub: &Hub, job: &Job) -> String {
     let mut past = Past::of(job.lane.pri, &info.headers, &info.history);
     let held = hub.state().held.get(&job.number).cloned();
     past.kicks += hub.state().kicks.get(&job.number).copied().unwrap_or(0);
-    let is_running = info.state == TaskState::Running;
-    if is_running {
+    if info.state == TaskState::Running {
         past = held
             .as_ref()
             .map_or_else(|| past.reserved(), |held| held.past.clone());
     }
     let state = match info.state {
-        TaskState::Running => "reserved",
+        _ if job.is_reserved() => "reserved",
         TaskState::Dead => "buried",
         _ if job.is_delayed() => "delayed",
         _ => "ready",
@@ -121,13 +122,44 @@ impl Counts {
     }
 }
 
-async fn counts(hub: &Hub, lanes: &[Lane]) -> Result<Counts> {
-    let stats = lanes.iter().map(|lane| hub.store.stats(&lane.task_type));
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            urgent: sum.urgent + one.urgent,
+            ready: sum.ready + one.ready,
+            reserved: sum.reserved + one.reserved,
+            delayed: sum.delayed + one.delayed,
+            buried: sum.buried + one.buried,
+        })
+    }
+}
+
+/// The counts of a tube.
+async fn counts(hub: &Hub, tube: &TubeName) -> Result<Counts> {
+    let lanes = hub.lanes(tube);
+    let stats = lanes.iter().map(|lane| stats(hub, tube, lane));
     let mut counts = Counts::default();
     for (lane, stats) in lanes.iter().zip(try_join_all(stats).await?) {
         counts.add(lane.pri, &stats);
     }
     Ok(counts)
+}
+
+/// The counts of a lane. A job that moves to another lane is dead for the store. It counts as
+/// reserved, until its client has the answer to its release.
+async fn stats(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<TypeStats> {
+    let stats = hub.store.stats(&lane.task_type).await?;
+    if stats.dead == 0 {
+        return Ok(stats);
+    }
+    // Listed before and after, because a move may begin or end meanwhile.
+    let mut moving = jobs::moving(hub, tube, lane).await?;
+    let mut stats = hub.store.stats(&lane.task_type).await?;
+    moving.extend(jobs::moving(hub, tube, lane).await?);
+    let moving = (moving.len() as u64).min(stats.dead);
+    stats.dead -= moving;
+    stats.running += moving;
+    Ok(stats)
 }
 
 /// Returns true if a tube exists: a client refers to it, or it has a job.
@@ -141,7 +173,7 @@ pub(super) async fn is_there(hub: &Hub, tube: &TubeName) -> Result<bool> {
         return Ok(true);
     }
     hub.refresh().await?;
-    Ok(!counts(hub, &hub.lanes(tube)).await?.is_empty())
+    Ok(!counts(hub, tube).await?.is_empty())
 }
 
 /// The statistics of a tube; `None` if it does not exist.
@@ -150,7 +182,7 @@ pub(super) async fn tube(hub: &Hub, name: &TubeName) -> Result<Option<String>> {
         return Ok(None);
     }
     hub.refresh().await?;
-    let counts = counts(hub, &hub.lanes(name)).await?;
+    let counts = counts(hub, name).await?;
     let mut state = hub.state();
     let tube = state.tube(name);
     let pause = tube.pause();
@@ -190,14 +222,14 @@ async fn is_here(hub: &Hub, name: &TubeName) -> Result<bool> {
         .tubes
         .get(name)
         .is_some_and(super::tube::Tube::is_referred);
-    Ok(is_referred || !counts(hub, &hub.lanes(name)).await?.is_empty())
+    Ok(is_referred || !counts(hub, name).await?.is_empty())
 }
 
 /// The statistics of the server.
 pub(super) async fn server(hub: &Hub) -> Result<String> {
     let tubes = tubes(hub).await?;
-    let lanes: Vec<Lane> = tubes.iter().flat_map(|tube| hub.lanes(tube)).collect();
-    let counts = counts(hub, &lanes).await?;
+    let each = tubes.iter().map(|tube| counts(hub, tube));
+    let counts = try_join_all(each).await?.into_iter().sum::<Counts>();
     let count = &hub.counters;
     let yaml = counts.write(Yaml::new());
     let commands = [

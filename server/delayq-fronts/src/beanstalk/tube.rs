@@ -236,6 +236,11 @@ impl Tube {
         self.pause.filter(|pause| Instant::now() < pause.until)
     }
 
+    /// The number of lanes that are not for one job alone.
+    pub(super) fn shared_lanes(&self) -> usize {
+        self.lanes.keys().filter(|lane| lane.job.is_none()).count()
+    }
+
     /// The next less urgent lane after an unknown one, or else the last lane.
     pub(super) fn shared_lane(&self, unknown: &Lane) -> Option<Lane> {
         let is_shared = |lane: &&Lane| lane.job.is_none();

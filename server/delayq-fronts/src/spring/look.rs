@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use delayq_plugin::TaskType;
+use delayq_plugin::TaskState;
 use delayq_service::access::Read;
 use delayq_service::app::App;
 use delayq_service::discovery::{app as app_of, home};
 use delayq_service::problem::Problem;
+use delayq_service::push::SPRING_TIME;
 use serde_json::{Map, Value, json};
 
 use super::answer::SpringError;
@@ -15,13 +16,38 @@ use super::caller::Asking;
 /// The metadata entry with the types of an application.
 const TYPES: &str = "delay-queue:task";
 
-/// Lists the types.
+/// The states of a task that is still there.
+const PRESENT: [TaskState; 3] = [TaskState::Scheduled, TaskState::Running, TaskState::Dead];
+/// The number of tasks of a state that are looked at.
+const LOOKED_AT: usize = 16;
+
+/// Lists the types that have a task of this API. Types of other senders are not the original's.
 pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, SpringError> {
-    let types = asking.space.tasks.store().types().await;
-    let types = types.map_err(|error| asking.refused(Problem::from(error)))?;
-    let is_covered = |task_type: &TaskType| asking.caller.token.covers(task_type);
-    let covered = types.iter().filter(|task_type| is_covered(task_type));
-    Ok(Json(covered.map(ToString::to_string).collect()))
+    let listed = of_this_api(&asking).await;
+    listed
+        .map(Json)
+        .map_err(|error| asking.refused(Problem::from(error)))
+}
+
+async fn of_this_api(asking: &Asking<Read>) -> delayq_plugin::Result<Vec<String>> {
+    let store = asking.space.tasks.store();
+    let mut listed = Vec::new();
+    for task_type in store.types().await? {
+        // The name of the application stands before a hyphen.
+        let is_possible = task_type.as_str().contains('-');
+        if !is_possible || !asking.caller.token.covers(&task_type) {
+            continue;
+        }
+        for state in PRESENT {
+            let page = store.list(&task_type, state, None, LOOKED_AT).await?;
+            let mut tasks = page.tasks.iter();
+            if tasks.any(|task| task.headers.contains_key(SPRING_TIME)) {
+                listed.push(task_type.to_string());
+                break;
+            }
+        }
+    }
+    Ok(listed)
 }
 
 /// Lists the applications of the registry, each with its instances that name types.

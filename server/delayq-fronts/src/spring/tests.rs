@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::routing::{get, post};
-use delayq_plugin::{Clock, ReplyOutcome, SystemClock, TaskState};
+use delayq_plugin::{Clock, DelayQueueJob, ReplyOutcome, SystemClock, TaskState};
 use delayq_service::access::Scope;
 use delayq_service::config::Config;
 use delayq_service::discovery::ServiceConfig;
@@ -104,6 +104,24 @@ async fn what_callers_of_the_original_send_is_answered_as_recorded() {
     assert_eq!(task.state, TaskState::Scheduled);
     // It was due when it was recorded, and instances are told so.
     assert_eq!(task.headers["spring-delay-time"], "1795417955279");
+}
+
+#[tokio::test]
+async fn only_types_with_tasks_of_this_api_are_listed() {
+    let site = Site::open().await;
+    let space = site.server.app.spaces.of(&"default".parse().unwrap()).await;
+    let tasks = &space.unwrap().tasks;
+    for task_type in ["shop-other", "tube:a-b::00000400", "mail"] {
+        tasks
+            .send(DelayQueueJob::raw(task_type, "x"))
+            .await
+            .unwrap();
+    }
+    let job = json!({"taskId": "1", "taskType": "mail", "appName": "shop", "params": "x",
+        "delayTime": SystemClock.now().plus(Duration::from_hours(1)).as_millis()});
+    assert_eq!(site.ask("POST", "/job/add", &job).await.status, 200);
+    let listed = site.ask("GET", "/task/type/list", &Value::Null).await;
+    assert_eq!(listed.body, json!(["shop-mail"]));
 }
 
 /// What the original sent to somebody at this path: the headers that matter, and the body.

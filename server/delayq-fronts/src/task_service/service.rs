@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::forms::WhichForm;
 use super::place::{Place, Which};
 use super::state;
-use super::wanted::Wanted;
+use super::wanted::{Wanted, check_format};
 use crate::client::{Entry, admit};
 
 /// Headers of a task, in addition to `group`.
@@ -67,6 +67,7 @@ impl Service {
         {
             return Ok(created(&which, false, state::of_task(&task)));
         }
+        check_format(&options)?;
         let job = DelayQueueJob::raw(task_type.as_str(), options.body)
             .id(which.id.as_str())
             .keep()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use delayq_core::job::{check_json, is_json_type};
 use delayq_proto::pb::tasks::{
     CreateGrpcTaskRequest, CreateHttpTaskRequest, CreateKafkaTaskRequest, Retry, TaskOptions,
 };
@@ -124,6 +125,16 @@ fn retry(retry: Option<Retry>) -> Result<Value, Problem> {
     }
     let ms = u64::from(interval) * 1_000;
     Ok(json!({"attempts": count + 1, "wait": ms, "max_wait": ms, "is_fixed": true}))
+}
+
+/// Refuses a body that is said to be JSON and that a target could not read.
+pub(super) fn check_format(options: &TaskOptions) -> Result<(), Problem> {
+    let is_json = options.format == "json" || is_json_type(&options.format);
+    if !is_json || options.body.is_empty() {
+        return Ok(());
+    }
+    let checked = check_json(&options.body);
+    checked.map_err(|reason| Problem::bad_request(format!("body: it is no JSON: {reason}")))
 }
 
 /// The content type of a format; `None` lets push choose it from the body.

@@ -4,11 +4,12 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use clap::ArgAction;
+use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_fronts::beanstalk::VERSION;
 use serde_json::{Map, Value};
 
-/// The largest job that beanstalkd allows, in bytes.
-const MAX_JOB_BYTES: u64 = 1_073_741_824;
+/// The largest job that a store takes, in bytes; beanstalkd itself allows 1 GiB.
+const MAX_JOB_BYTES: u64 = MAX_MESSAGE_BYTES as u64;
 
 /// The options of beanstalkd.
 #[derive(Debug, clap::Args)]

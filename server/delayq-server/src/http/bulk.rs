@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use delayq_core::job::check_json;
 use delayq_plugin::DelayQueueJob;
 use delayq_service::access::Submit;
 use delayq_service::app::App;
@@ -89,7 +90,12 @@ impl Line {
             (None, Some(base64), None) => STANDARD
                 .decode(base64)
                 .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
-            (None, None, Some(json)) => json.get().as_bytes().to_vec(),
+            (None, None, Some(json)) => {
+                let json = json.get().as_bytes();
+                let checked = check_json(json);
+                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
+                json.to_vec()
+            }
             _ => {
                 let text = "give one of message, message_base64 and json";
                 return Err(Problem::bad_request(text));

@@ -163,6 +163,13 @@ impl SpringConfig {
         self.token == "optional"
     }
 
+    /// Returns true if `token` can mean something.
+    pub(super) fn is_token_or_rule(&self) -> bool {
+        // Every token begins so.
+        let is_token = |text: &str| text.starts_with("dq_");
+        self.usual_token().is_none_or(is_token)
+    }
+
     /// The token used for requests without one.
     pub fn usual_token(&self) -> Option<&str> {
         let is_rule = self.token == "required" || self.is_open();

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_core::job::MAX_MESSAGE_BYTES;
 use serde::{Deserialize, Serialize};
-
-use super::{Config, ConfigError};
 
 /// The number of lock expiries after which a task is dead, if the configuration names none.
 const MAX_LOCK_EXPIRIES: u32 = 5;
@@ -118,65 +115,4 @@ impl StopConfig {
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
     }
-}
-
-/// Checks the bounds of messages, rates and connections.
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
-    let refused = |option: String, value: &str, reason: String| ConfigError::Refused {
-        option,
-        value: value.to_owned(),
-        reason,
-    };
-    let bytes = [(
-        "max_message_bytes".to_owned(),
-        Some(config.max_message_bytes),
-    )];
-    let of_namespaces = config.namespaces.iter().map(|(name, own)| {
-        let option = format!("namespaces.{name}.limits.max_message_bytes");
-        (option, own.limits.max_message_bytes)
-    });
-    let general = config.limits.namespace.max_message_bytes;
-    let general = ("limits.namespace.max_message_bytes".to_owned(), general);
-    for (option, bytes) in bytes.into_iter().chain([general]).chain(of_namespaces) {
-        if let Some(bytes) = bytes.filter(|bytes| !(1..=MAX_MESSAGE_BYTES).contains(bytes)) {
-            let reason = format!("use 1 to {MAX_MESSAGE_BYTES}");
-            return Err(refused(option, &bytes.to_string(), reason));
-        }
-    }
-    let rates = [
-        ("limits.token_rate".to_owned(), config.limits.token_rate),
-        (
-            "limits.namespace.rate".to_owned(),
-            config.limits.namespace.rate,
-        ),
-    ];
-    let of_namespaces = config
-        .namespaces
-        .iter()
-        .map(|(name, own)| (format!("namespaces.{name}.limits.rate"), own.limits.rate));
-    for (option, rate) in rates.into_iter().chain(of_namespaces) {
-        if rate == Some(0) {
-            let reason = "use 1 or more a second, or leave it out for no limit".to_owned();
-            return Err(refused(option, "0", reason));
-        }
-    }
-    let connections = &config.connections;
-    let counts = [
-        (
-            "limits.max_lock_expiries",
-            config.limits.max_lock_expiries == Some(0),
-        ),
-        ("connections.max", connections.max == 0),
-        ("connections.max_streams", connections.max_streams == 0),
-    ];
-    if let Some((option, _)) = counts.into_iter().find(|(_, is_none)| *is_none) {
-        let reason = "use at least 1".to_owned();
-        return Err(refused(option.to_owned(), "0", reason));
-    }
-    if connections.max_header_bytes < 8_192 {
-        let value = connections.max_header_bytes.to_string();
-        let option = "connections.max_header_bytes".to_owned();
-        return Err(refused(option, &value, "use at least 8192".to_owned()));
-    }
-    Ok(())
 }

@@ -1,9 +1,10 @@
-//! Test: the option table in the guide matches the code.
+//! Tests over all options: the table in the guide matches the code, and every number has a range.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::numbers::{RANGES, check, is_meant, numbers_in};
 use super::{Config, NamespaceConfig};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/server.md");
@@ -63,4 +64,78 @@ fn documented() -> BTreeMap<String, String> {
 #[test]
 fn the_table_of_the_guide_has_every_option_with_its_default() {
     assert_eq!(documented(), options());
+}
+
+/// A configuration in which every option that is a number is set.
+fn full() -> Value {
+    let limits = json!({"rate": 1, "max_pending": 1, "max_message_bytes": 1});
+    let text = json!({
+        "namespaces": {"NAME": {"limits": limits}},
+        "limits": {"token_rate": 1, "namespace": limits},
+        "push": {"allow_ports": [22]},
+    });
+    let config: Config = serde_json::from_value(text).unwrap();
+    serde_json::to_value(config).unwrap()
+}
+
+/// The options that are not set.
+fn unset(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Null => vec![name.to_owned()],
+        Value::Object(fields) => {
+            let within = fields
+                .iter()
+                .flat_map(|(field, value)| unset(&format!("{name}.{field}"), value));
+            within.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Sets an option, and reads and checks the configuration.
+fn with(option: &str, value: u64) -> Result<(), String> {
+    let mut whole = full();
+    let path = format!("/{}", option.replace('*', "NAME").replace('.', "/"));
+    let place = whole.pointer_mut(&path).unwrap();
+    *place = if place.is_array() {
+        json!([value])
+    } else {
+        json!(value)
+    };
+    let config = serde_json::from_value(whole).map_err(|error| error.to_string())?;
+    check(&config).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_number_has_a_range_beyond_which_it_is_refused() {
+    let whole = full();
+    // Whatever else is not set is a place, and no number.
+    let mut unset = unset("", &whole);
+    let is_place = |option: &String| {
+        let ends = ["listen", "socket", "pool", "address"];
+        let files = ["certificate", "key", "client_ca", "ca_file"];
+        ends.iter().chain(&files).any(|end| option.ends_with(end))
+    };
+    unset.retain(|option| !is_place(option));
+    assert_eq!(unset, [""; 0]);
+    let numbers = numbers_in(&whole);
+    for number in &numbers {
+        let is_ranged = RANGES
+            .iter()
+            .any(|(option, ..)| is_meant(option, &number.path));
+        assert!(is_ranged, "{} has no range", number.path.join("."));
+    }
+    for (option, least, most) in RANGES {
+        let is_there = numbers.iter().any(|number| is_meant(option, &number.path));
+        assert!(is_there, "{option} is no option");
+        for value in [least, most] {
+            assert_eq!(with(option, value), Ok(()), "{option} = {value}");
+        }
+        for value in [least.checked_sub(1), most.checked_add(1)]
+            .into_iter()
+            .flatten()
+        {
+            assert!(with(option, value).is_err(), "{option} = {value}");
+        }
+    }
 }

@@ -113,6 +113,10 @@ impl ServiceConfig {
                 return Err(refused("eureka.urls", url, error.to_string()));
             }
         }
+        if eureka.types_key.is_empty() {
+            let reason = "name the entry of the metadata, such as delayq.types".to_owned();
+            return Err(refused("eureka.types_key", "", reason));
+        }
         if let Some(address) = &eureka.address {
             if eureka.urls.is_empty() {
                 let reason = "it needs service.eureka.urls".to_owned();
@@ -126,6 +130,10 @@ impl ServiceConfig {
             for (task_type, urls) in types {
                 if let Err(error) = TaskType::new(task_type) {
                     return Err(refused(option, task_type, error.to_string()));
+                }
+                if urls.is_empty() {
+                    let reason = "name at least one, or leave the type out".to_owned();
+                    return Err(refused(&format!("{option}.{task_type}"), "[]", reason));
                 }
                 for url in urls {
                     let checked = match option {

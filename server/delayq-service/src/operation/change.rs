@@ -1,5 +1,6 @@
 //! Changes of one scheduled task.
 
+use delayq_core::job::{check_content, check_json};
 use delayq_plugin::store::ChangeOutcome;
 use delayq_plugin::{TaskId, When};
 
@@ -40,6 +41,13 @@ pub async fn update(
 ) -> Result<ChangeOutcome, Problem> {
     let task_type = context.caller.require_type(task_type)?;
     context.check_message(&message)?;
-    let store = context.store();
-    Ok(store.update(&task_type, &TaskId::new(id)?, message).await?)
+    let (store, id) = (context.store(), TaskId::new(id)?);
+    // The headers of the task say what its message is. They are read only for what is no JSON.
+    if !context.is_store_of_caller
+        && check_json(&message).is_err()
+        && let Some(task) = store.find(&task_type, &id).await?
+    {
+        check_content(&task.headers, &message)?;
+    }
+    Ok(store.update(&task_type, &id, message).await?)
 }

@@ -1,7 +1,7 @@
 //! Submission of tasks, for all entries.
 
 use delayq_core::Limits;
-use delayq_core::job::{check_headers, check_times};
+use delayq_core::job::{check_content, check_headers, check_times};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{DelayQueueJob, Error, Receipt};
 
@@ -21,11 +21,17 @@ pub struct Submission {
     pub task: NewTask,
     /// The task's own target, as JSON.
     pub target: Option<String>,
+    /// True if the task was made from a job, whose content was checked then.
+    is_prepared: bool,
 }
 
 impl From<NewTask> for Submission {
     fn from(task: NewTask) -> Self {
-        Self { task, target: None }
+        Self {
+            task,
+            target: None,
+            is_prepared: false,
+        }
     }
 }
 
@@ -37,7 +43,12 @@ impl Submission {
     pub async fn of_job(context: &Context, job: DelayQueueJob) -> Result<Self, Problem> {
         // A caller without a right to the type must learn nothing about the job.
         context.caller.require_type(job.task_type())?;
-        Ok(context.space.tasks.prepare(job).await?.into())
+        let task = context.space.tasks.prepare(job).await?;
+        Ok(Self {
+            task,
+            target: None,
+            is_prepared: true,
+        })
     }
 
     /// Sets the task's own target.
@@ -67,6 +78,10 @@ impl Submission {
         if context.checks_times && !context.is_store_of_caller {
             let now = context.space.tasks.clock().now();
             check_times(&self.task, &Limits::default(), now)?;
+        }
+        // A store that is copied here holds what it holds.
+        if !self.is_prepared && !context.is_store_of_caller {
+            check_content(&self.task.headers, &self.task.message)?;
         }
         refuse_reserved(self.task.headers.keys())?;
         Ok(check_headers(&self.task.headers)?)
@@ -231,7 +246,7 @@ async fn store(context: &Context, tasks: Vec<Result<Submission, Problem>>) -> Ve
     let mut order = Vec::with_capacity(tasks.len());
     for task in tasks {
         order.push(match task {
-            Ok(Submission { task, target }) => {
+            Ok(Submission { task, target, .. }) => {
                 let has_target = target.is_some();
                 if has_target {
                     with.push(task);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use delayq_plugin::store::{Bucket, StoreOptions, TypeSettings, Wakeup};
-use delayq_plugin::{Error, Namespace, Result, TaskType, open_store};
+use delayq_plugin::{Error, Namespace, Result, TaskType, open_store_once};
 use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::info;
@@ -314,7 +314,8 @@ impl Place {
             let reason = format!("the namespace is in the pool {pool}: add pools.{pool} = \"URL\"");
             Error::misconfigured(self.namespace.to_string(), reason, "and start again")
         })?;
-        let store = open_store(url, self.options.clone()).await?;
+        // A request waits for it, so it does not wait for a store that loads its data.
+        let store = open_store_once(url, self.options.clone()).await?;
         let pool = pool.map(str::to_owned);
         Ok(Home {
             generation,

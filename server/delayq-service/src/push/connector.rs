@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
 use super::Guard;
+use super::barred::Forbidden;
 
 /// The time limit for making a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -116,7 +117,7 @@ impl Service<Uri> for GuardedConnector {
 }
 
 fn forbidden(reason: String) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, reason)
+    io::Error::new(io::ErrorKind::PermissionDenied, Forbidden(reason))
 }
 
 #[cfg(test)]

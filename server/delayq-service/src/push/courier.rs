@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use delayq_core::reply::{DEFAULT_REPLY_RETENTION, MAX_REPLY_RETENTION};
 use delayq_plugin::{TaskError, TaskResult};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
@@ -30,6 +31,8 @@ pub struct Courier {
     pub(super) config: PushConfig,
     pub(super) guard: Arc<Guard>,
     pub(super) services: Services,
+    /// How long a task is kept as its own reply.
+    pub(super) kept_for: Duration,
     http: OnceLock<HttpClient>,
     grpc: OnceLock<GrpcClient>,
     #[cfg(feature = "kafka")]
@@ -50,11 +53,20 @@ impl Courier {
             guard: Arc::new(Guard::new(config)?),
             services: Services::new(config, discovery)?,
             config: config.clone(),
+            kept_for: DEFAULT_REPLY_RETENTION,
             http: OnceLock::new(),
             grpc: OnceLock::new(),
             #[cfg(feature = "kafka")]
             kafka: super::kafka::Producers::new(&config.kafka),
         })
+    }
+
+    /// The same, with this retention of ended tasks: a task that is kept as its reply is known for
+    /// as long, but for a week at most.
+    #[must_use]
+    pub fn with_retention(mut self, retention: Duration) -> Self {
+        self.kept_for = retention.clamp(DEFAULT_REPLY_RETENTION, MAX_REPLY_RETENTION);
+        self
     }
 
     /// Pushes a task. Returns within the time limit of the target.
@@ -158,5 +170,33 @@ impl Courier {
             );
         }
         roots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use axum::http::Request;
+    use http_body_util::Full;
+    use tower::{Service, ServiceExt};
+
+    use super::super::barred::Forbidden;
+    use super::*;
+    use crate::discovery::ServiceConfig;
+
+    /// A name passes the check of the URL; its address is known when it is dialled.
+    #[tokio::test]
+    async fn a_request_that_fails_at_a_forbidden_address_says_so_among_its_causes() {
+        let discovery = Arc::new(Discovery::new(&ServiceConfig::default()));
+        let courier = Courier::new(&PushConfig::default(), discovery).unwrap();
+        let request = Request::get("http://localhost:8080/").body(Full::new(Bytes::new()));
+        let failed = courier.http().request(request.unwrap()).await.unwrap_err();
+        let forbidden = Forbidden::of(&failed).unwrap().to_string();
+        assert!(forbidden.contains("is not called"), "{forbidden}");
+        let request = Request::post("http://localhost:8080/").body(tonic::body::Body::empty());
+        let mut client = courier.grpc().clone();
+        let sent = client.ready().await.unwrap().call(request.unwrap()).await;
+        let status = tonic::Status::from_error(Box::new(sent.unwrap_err()));
+        assert!(Forbidden::of(&status).is_some(), "{status:?}");
     }
 }

@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 
 use super::Guard;
 use super::answer::shown;
+use super::barred::{Forbidden, give_back};
 use super::connector::GrpcClient;
 use super::parcel::Parcel;
 use super::target_kinds::GrpcTarget;
@@ -43,7 +44,10 @@ pub(super) async fn push(
     let answered = match client.unary(request, path, Plain).await {
         // The call succeeded, but its answer is too long to be kept.
         Err(status) if is_too_long(&status) => return Ok(None),
-        answered => answered.map_err(|status| failure(&place, &status))?,
+        answered => answered.map_err(|status| match Forbidden::of(&status) {
+            Some(forbidden) => give_back(parcel.cx, &format!("{place}: {forbidden}")),
+            None => failure(&place, &status),
+        })?,
     };
     let answer = answered.into_inner();
     let reply = || Reply::bytes(answer.to_vec()).content_type("application/protobuf");

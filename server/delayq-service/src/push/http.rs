@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Guard;
 use super::answer::HttpAnswer;
+use super::barred::{Forbidden, give_back};
 use super::connector::HttpClient;
 use super::parcel::Parcel;
 use super::secret::Signer;
@@ -29,7 +30,7 @@ pub(super) async fn push(
     target: &HttpTarget,
     parcel: &Parcel<'_>,
 ) -> Result<Option<Reply>, TaskError> {
-    // Checked again, because the configuration may have changed since the target was stored.
+    // The worker has asked whether this server may call it.
     let url = guard.url(&target.url).map_err(TaskError::retry)?;
     let place = format!("{} {}{}", target.method, url.authority(), url.path());
     let mut request = Request::new(Full::new(Bytes::new()));
@@ -39,7 +40,10 @@ pub(super) async fn push(
     let body = fill(request.headers_mut(), target, parcel)?;
     *request.body_mut() = Full::new(Bytes::from(body));
     let answered = client.request(request).await;
-    let response = answered.map_err(|error| TaskError::retry(unreached(&place, &error)))?;
+    let response = answered.map_err(|error| match Forbidden::of(&error) {
+        Some(forbidden) => give_back(parcel.cx, &format!("{place}: {forbidden}")),
+        None => TaskError::retry(unreached(&place, &error)),
+    })?;
     let (head, body) = response.into_parts();
     let read = read(body).await;
     let (body, is_cut) = read.map_err(|error| TaskError::retry(format!("{place}: {error}")))?;

@@ -1,5 +1,7 @@
 //! The target of a single task, in its headers, and the task kept as its own reply.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_core::task::Headers;
@@ -49,6 +51,13 @@ pub(super) fn read(text: &str, courier: &Courier) -> Result<Target, String> {
     Ok(target)
 }
 
+/// Reads the target of a stored task. A server has checked it when the task was created.
+pub(super) fn read_stored(text: &str, courier: &Courier) -> Result<Target, String> {
+    let target: Target = read_object(text.as_bytes()).map_err(|error| error.to_string())?;
+    target.allowed(&courier.guard, &courier.config)?;
+    Ok(target)
+}
+
 /// A finished task, kept as its own reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptTask {
@@ -65,7 +74,7 @@ pub struct KeptTask {
 
 impl KeptTask {
     /// Keeps a task as its reply.
-    pub(super) fn keep(cx: &TaskContext, message: &[u8]) -> TaskResult {
+    pub(super) fn keep(cx: &TaskContext, message: &[u8], kept_for: Duration) -> TaskResult {
         let mut kept = Self {
             submitted_at: cx.submitted_at().as_millis(),
             headers: cx.headers().clone(),
@@ -78,7 +87,7 @@ impl KeptTask {
             kept.message.clear();
             reply = kept.reply()?;
         }
-        Ok(cx.reply_with(reply)?)
+        Ok(cx.reply_with(reply.keep_for(kept_for))?)
     }
 
     fn reply(&self) -> serde_json::Result<Reply> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use delayq_core::job::check_json;
 use delayq_plugin::{Namespace, TaskContext};
 
 use super::own_target::is_reserved;
@@ -36,9 +37,8 @@ impl Parcel<'_> {
         if let Some(known) = of_target.or_else(|| self.cx.header("content-type")) {
             return Cow::Borrowed(known);
         }
-        let json: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(self.message);
         Cow::Borrowed(match std::str::from_utf8(self.message) {
-            Ok(_) if json.is_ok() => "application/json",
+            Ok(_) if check_json(self.message).is_ok() => "application/json",
             Ok(_) => "text/plain; charset=utf-8",
             Err(_) => "application/octet-stream",
         })

@@ -104,7 +104,36 @@ pub struct Retry {
     pub is_fixed: Option<bool>,
 }
 
+impl Retry {
+    /// The wait before the second attempt.
+    fn base(&self) -> Duration {
+        self.wait.map_or(RetryPolicy::DEFAULT.base, |span| span.0)
+    }
+
+    /// Refuses a first wait that is longer than the longest one.
+    fn check(&self) -> Result<(), String> {
+        let base = self.base();
+        match self.max_wait {
+            Some(Span(most)) if base > most => Err(format!(
+                "retry.max_wait: {most:?} is shorter than retry.wait, the first wait of {base:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Target {
+    /// Refuses a target that a server with these options may not push to. Other servers may have
+    /// other options.
+    pub(super) fn allowed(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
+        match (&self.http, &self.grpc, &self.kafka) {
+            (Some(http), ..) => guard.url(&http.url).map(drop),
+            (_, Some(grpc), _) => guard.url(&grpc.url).map(drop),
+            (.., Some(kafka)) => kafka.allowed(config),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses an invalid target, and one that must not be called.
     pub fn check(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
         match (&self.http, &self.grpc, &self.kafka, &self.service) {
@@ -128,6 +157,7 @@ impl Target {
         if attempts.is_some_and(|attempts| !(1..=MAX_ATTEMPTS).contains(&attempts)) {
             return Err(format!("retry.attempts: 1 to {MAX_ATTEMPTS}"));
         }
+        self.retry.unwrap_or_default().check()?;
         match self.options().fleet.problem() {
             Some(problem) => Err(format!("rate: {problem}")),
             None => Ok(()),
@@ -205,7 +235,7 @@ impl Target {
     /// Worker options for this target.
     pub fn options(&self) -> WorkerOptions {
         let (default, retry) = (RetryPolicy::DEFAULT, self.retry.unwrap_or_default());
-        let base = retry.wait.map_or(default.base, |span| span.0);
+        let base = retry.base();
         let rate = self.rate.map(|rate| Rate::new(rate.pushes, rate.per.0));
         WorkerOptions {
             retry: RetryPolicy {

@@ -191,8 +191,8 @@ pub struct KafkaTarget {
 }
 
 impl KafkaTarget {
-    /// Refuses an invalid target.
-    pub fn check(&self, config: &PushConfig) -> Result<(), String> {
+    /// Refuses a cluster that this server cannot write to.
+    pub(super) fn allowed(&self, config: &PushConfig) -> Result<(), String> {
         if !cfg!(feature = "kafka") {
             return Err(
                 "kafka: this server was built without it: use one with the feature kafka"
@@ -204,6 +204,12 @@ impl KafkaTarget {
                         configuration of the server";
             return Err(text.to_owned());
         }
+        Ok(())
+    }
+
+    /// Refuses an invalid target.
+    pub fn check(&self, config: &PushConfig) -> Result<(), String> {
+        self.allowed(config)?;
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let is_name = !self.topic.is_empty() && self.topic.bytes().all(is_word);
         if !is_name || self.topic.len() > MAX_TOPIC_BYTES || [".", ".."].contains(&&*self.topic) {

@@ -10,7 +10,7 @@ use super::board::Board;
 use super::own_target::{self, OWN_TARGET};
 use super::parcel::Parcel;
 use super::seal::Subject;
-use super::{KeptTask, Target, service};
+use super::{KeptTask, Target, barred, service};
 
 /// How long a task without a target waits, so that another worker can serve its type.
 const NO_TARGET: Duration = Duration::from_secs(2);
@@ -60,7 +60,9 @@ impl PushWorker {
                 ));
             }
         }
-        let mut target = own_target::read(text, &board.courier).map_err(TaskError::dead)?;
+        // A server of a later release may have given it a target that this one cannot read.
+        let read = own_target::read_stored(text, &board.courier);
+        let mut target = read.map_err(|reason| barred::give_back(cx, &reason))?;
         // The task's own target is signed with the secrets of the type's target.
         let of_type = board.of_type(cx.task_type());
         let retry = target.own_retry(of_type.is_some());
@@ -105,7 +107,11 @@ impl TaskWorker for PushWorker {
             (Arc::new(target), retry)
         } else {
             let target = self.target_of(cx.task_type());
-            (target.ok_or_else(|| TaskError::release(NO_TARGET))?, None)
+            let target = target.ok_or_else(|| TaskError::release(NO_TARGET))?;
+            let courier = &board.courier;
+            let allowed = target.allowed(&courier.guard, &courier.config);
+            allowed.map_err(|reason| barred::give_back(cx, &reason))?;
+            (target, None)
         };
         let parcel = Parcel {
             namespace: &board.namespace,
@@ -121,7 +127,7 @@ impl TaskWorker for PushWorker {
         if result.is_ok() && target.keep_task == Some(true) {
             // The push succeeded. If the task cannot be kept as its reply, only that information is
             // lost.
-            KeptTask::keep(cx, message).ok();
+            KeptTask::keep(cx, message, board.courier.kept_for).ok();
         }
         match retry {
             Some(retry) => repeated(retry, cx.attempt(), result),

@@ -23,9 +23,10 @@ local submitted, _, _, rest = parse_record(record)
 if not submitted then
   return { 0, 'damaged', 0 }
 end
--- The submit time may have been rounded up, to just after the present time.
 local due = due_of(kind == 'a' and number > 0 and rounded_up or now, kind, number)
-due = math.max(due, math.min(submitted, now + 1))
+-- The submit time may have been rounded up, or the clock has gone back since. The record is read as
+-- due at its submit time or later.
+submitted = math.min(submitted, due)
 local woken = wake_if_earlier(due, first(DUE), channel, message)
 call('HSET', TASKS, id, format('1{"s":%.0f,"d":%.0f', submitted, due) .. sub(record, rest))
 call('ZADD', DUE, due, id)

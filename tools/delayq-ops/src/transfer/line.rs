@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{
     AttemptHistory, DelayQueueJob, Limits, PastError, TaskId, TaskInfo, TaskState, TaskType,
-    Timestamp,
+    Timestamp, When,
 };
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -126,21 +126,26 @@ impl Line {
     }
 
     /// The task to submit, checked like a job; `now` is this host's time.
+    ///
+    /// The limit of a delay is that of a sender. A store holds longer ones, which the clients of
+    /// beanstalkd and lmstfy may ask for.
     pub(crate) fn task(&self, now: Timestamp) -> Result<NewTask, TransferFault> {
         let message = self.message_bytes()?;
+        let limits = Limits {
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            ..Limits::default()
+        };
         let mut job = DelayQueueJob::raw(self.task_type.as_str(), message)
             .id(self.id.as_str())
-            .at(self.at);
+            .at(self.at.min(now.plus(limits.max_delay)));
         if let Some(time) = self.expires_at {
             job = job.expires_at(time);
         }
         for (name, value) in &self.headers {
             job = job.header(name, value);
         }
-        let limits = Limits {
-            max_message_bytes: MAX_MESSAGE_BYTES,
-            ..Limits::default()
-        };
-        Ok(job.into_task(&limits, now)?)
+        let mut task = job.into_task(&limits, now)?;
+        task.when = When::At(self.at);
+        Ok(task)
     }
 }

@@ -11,7 +11,9 @@ use delayq_testing::VirtualClock;
 
 use super::super::hub::Hub;
 use super::super::job::{BURIED, FROM, Job, MOVES, Past};
+use super::super::jobs;
 use super::super::moves::{finish, mend, reserve_job};
+use super::super::report;
 use super::super::tube::{Lane, TubeName, id_of, tube_part};
 use crate::tests::server::Server;
 
@@ -160,4 +162,76 @@ async fn a_move_is_found_behind_many_buried_jobs() {
     assert_eq!(moved, Some(TaskState::Scheduled));
     let buried = bench.state(&bench.lane, 300).await;
     assert_eq!(buried, Some(TaskState::Dead));
+}
+
+/// The clock of the store is that of the hub here.
+#[tokio::test]
+async fn a_delayed_job_reserved_by_its_number_is_ready_in_one_step_when_its_hold_ends() {
+    let bench = Bench::open().await;
+    bench.clock.advance(Duration::from_mins(1));
+    let take = async |number| {
+        let job = jobs::find(&bench.hub, number).await.unwrap().unwrap();
+        let reserved = reserve_job(&bench.hub, 1, job).await.unwrap();
+        assert_eq!(reserved.unwrap().number, number);
+        bench.hub.state().take(1, number).unwrap()
+    };
+    for number in [1, 2, 3] {
+        bench.put(&bench.lane, number, days(1), None).await;
+    }
+    let (late, left, released) = (take(1).await, take(2).await, take(3).await);
+    jobs::time_out(&bench.hub, vec![late]).await;
+    jobs::leave(&bench.hub, vec![left]).await;
+    jobs::release(&bench.hub, &released, 5, 0).await.unwrap();
+    for number in [1, 2, 3] {
+        let own = Lane::of_job(&tube_part(&bench.tube), 5, number).unwrap();
+        let task = bench.find(&own, number).await.unwrap();
+        // The store has seen one change: the end of the attempt.
+        assert_eq!(task.state, TaskState::Scheduled);
+        let last_error = task.history.last_error;
+        assert!(last_error.is_none_or(|error| !error.starts_with(MOVES)));
+        let job = jobs::find(&bench.hub, number).await.unwrap().unwrap();
+        let stats = report::job(&bench.hub, &job);
+        assert!(stats.contains("state: ready\n"), "{stats}");
+    }
+}
+
+/// It looks like a copy that no client has seen yet.
+#[tokio::test]
+async fn a_job_reserved_by_its_number_and_released_for_years_stays_delayed() {
+    let bench = Bench::open().await;
+    bench.put(&bench.lane, 1, days(1), None).await;
+    let job = jobs::find(&bench.hub, 1).await.unwrap().unwrap();
+    let reserved = reserve_job(&bench.hub, 1, job).await.unwrap();
+    assert!(reserved.is_some());
+    let held = bench.hub.state().take(1, 1).unwrap();
+    let released = jobs::release(&bench.hub, &held, 5, u32::MAX);
+    assert!(released.await.unwrap());
+    let own = Lane::of_job(&tube_part(&bench.tube), 5, 1).unwrap();
+    mend(&bench.hub, &bench.tube, &own).await.unwrap();
+    let task = bench.find(&own, 1).await.unwrap();
+    assert!(task.at > Hub::now().plus(days(36_500)), "{task:?}");
+}
+
+#[tokio::test]
+async fn a_job_on_its_way_to_another_priority_is_reserved_and_not_buried() {
+    let bench = Bench::open().await;
+    let (hub, tube) = (&bench.hub, &bench.tube);
+    bench.put_dead(1, BURIED).await;
+    bench.put_dead(2, MOVES).await;
+    let stats = report::tube(hub, tube).await.unwrap().unwrap();
+    assert!(stats.contains("current-jobs-reserved: 1\n"), "{stats}");
+    assert!(stats.contains("current-jobs-buried: 1\n"), "{stats}");
+    let job = jobs::find(hub, 2).await.unwrap().unwrap();
+    let stats = report::job(hub, &job);
+    assert!(stats.contains("state: reserved\n"), "{stats}");
+    assert!(!jobs::kick(hub, &job).await.unwrap());
+    assert!(reserve_job(hub, 1, job).await.unwrap().is_none());
+    assert!(!jobs::delete(hub, 2).await.unwrap());
+    let buried = async || jobs::first(hub, tube, TaskState::Dead).await.unwrap();
+    assert_eq!(buried().await.map(|job| job.number), Some(1));
+    assert!(jobs::delete(hub, 1).await.unwrap());
+    assert!(buried().await.is_none());
+    mend(hub, tube, &bench.lane).await.unwrap();
+    let target = hub.lane(tube, 9).await.unwrap();
+    assert_eq!(bench.state(&target, 2).await, Some(TaskState::Scheduled));
 }

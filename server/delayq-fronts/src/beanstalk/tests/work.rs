@@ -91,6 +91,30 @@ async fn a_job_reserved_by_its_number_goes_back_to_its_priority() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_reserved_by_its_number_is_ready_when_its_client_leaves_and_paused_with_its_tube() {
+    let address = start().await;
+    let mut other = Client::connect(address).await;
+    other.expect("put 5 600 60 1\r\na", "INSERTED 1").await;
+    for _ in 0..2 {
+        let mut one = Client::connect(address).await;
+        one.expect("reserve-job 1", "RESERVED 1 1\r\na").await;
+        drop(one);
+        let reserved = "RESERVED 1 1\r\na";
+        other.expect("reserve-with-timeout 9", reserved).await;
+        other.expect("release 1 5 0", "RELEASED").await;
+    }
+    other.expect("pause-tube default 600", "PAUSED").await;
+    other.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+    other.expect("reserve-job 1", "RESERVED 1 1\r\na").await;
+    other.expect("release 1 5 0", "RELEASED").await;
+    other.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+    other.expect("put 5 600 60 1\r\nb", "INSERTED 2").await;
+    other.expect("reserve-job 2", "RESERVED 2 1\r\nb").await;
+    other.expect("release 2 5 0", "RELEASED").await;
+    other.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_on_one_store_share_jobs_numbers_and_pauses() {
     let store = Arc::new(MemoryStore::default());
     let mut one = Client::connect(start_on(store.clone()).await).await;

@@ -1,5 +1,7 @@
 //! Targets that are refused, or not called.
 
+use axum::http::Method;
+
 use super::*;
 
 /// Targets, and what their refusal names.
@@ -13,6 +15,15 @@ fn refused_targets() -> Vec<(Value, &'static str)> {
         ),
         (json!({"http": {"url": "https://10.0.0.1/"}}), "private"),
         (json!({"http": {"url": url, "method": "TRACE"}}), "method"),
+        (
+            json!({"http": {"url": url}, "retry": {"wait": "5m", "max_wait": "1m"}}),
+            "retry.max_wait",
+        ),
+        // The first wait is a second where none is given.
+        (
+            json!({"http": {"url": url}, "retry": {"max_wait": 500}}),
+            "retry.max_wait",
+        ),
         (
             json!({"http": {"url": url, "headers": {"Host": "x"}}}),
             "Host",
@@ -86,21 +97,56 @@ async fn a_target_that_cannot_be_is_refused() {
     site.push.close(Duration::ZERO).await;
 }
 
+/// The options of servers change one after the other: those that may push, and those that may not
+/// yet.
 #[tokio::test]
-async fn a_target_that_this_server_does_not_allow_is_not_called() {
-    // Stored while it was allowed, and by a server that allows it.
+async fn tasks_wait_for_a_server_that_may_push_them_and_lose_no_attempt() {
     let store = memory();
-    let (open, closed) = (
-        Site::on(&store, &near()),
-        Site::on(&store, &PushConfig::default()),
-    );
+    let closed = Site::on(&store, &PushConfig::default());
+    // It stores targets, and runs later.
+    let open = Site::on(&store, &near());
     open.push.close(Duration::ZERO).await;
     let mut target = Receiver::open(Vec::new()).await;
-    let wanted = json!({"http": {"url": target.url}, "retry": {"attempts": 1}});
-    open.set("job", wanted).await;
+    let own = json!({"http": {"url": target.url, "method": "PUT"}, "retry": {"attempts": 1}});
+    open.set(
+        "job",
+        json!({"http": {"url": target.url}, "retry": {"attempts": 1}}),
+    )
+    .await;
+    let named = (&TaskType::new("own").unwrap(), &TaskId::new("2").unwrap());
+    let own = own.to_string();
+    let headers = open.push.headers_of_own(named, b"x", &own);
+    let headers = headers.await.unwrap();
+    closed.push.refresh().await.unwrap();
+    let served: Vec<_> = closed.push.wanted().into_keys().collect();
+    assert_eq!(served, [TypePattern::new("own").unwrap()]);
     open.send(DelayQueueJob::raw("job", "x").id("1")).await;
-    let dead = closed.until("job", "1", TaskState::Dead).await;
-    assert!(dead.history.last_error.unwrap().contains("push.allow_http"));
+    let job = DelayQueueJob::raw("own", "x").id("2");
+    let job = headers
+        .iter()
+        .fold(job, |job, (name, value)| job.header(name, value));
+    open.send(job).await;
+    let given_back = async || {
+        loop {
+            let task = open.tasks.find("own", "2").await.unwrap().unwrap();
+            assert_ne!(task.state, TaskState::Dead, "{task:?}");
+            if task.history.releases > 0 && task.state == TaskState::Scheduled {
+                return task.attempt;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(given_back().await, 0);
     assert!(target.got.try_recv().is_err());
+    // Now one that may.
+    let open = Site::on(&store, &near());
+    let mut methods = [target.next().await.method, target.next().await.method];
+    methods.sort_by_key(ToString::to_string);
+    assert_eq!(methods, [Method::POST, Method::PUT]);
+    for (task_type, id) in [("job", "1"), ("own", "2")] {
+        let done = open.until(task_type, id, TaskState::Done).await;
+        assert_eq!(done.history.failures, 0, "{done:?}");
+    }
     closed.push.close(Duration::ZERO).await;
+    open.push.close(Duration::from_secs(5)).await;
 }

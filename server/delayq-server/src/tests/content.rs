@@ -1,0 +1,78 @@
+//! Messages that are said to be JSON, through every door where a sender can say that.
+
+use axum::body::Body;
+use axum::http::Request;
+use delayq_plugin::Error;
+use delayq_proto::pb;
+use delayq_service::config::NamespaceLimits;
+use serde_json::json;
+
+use super::house::{Answer, Door, House, ask, task_of_grpc};
+
+/// Read by a parser that only skips, and by no worker.
+const UNREADABLE: [&str; 3] = [r#""\ud800""#, "[1e999]", "DEEP"];
+
+/// A request with a body of this content type.
+async fn as_json(house: &House, line: (&str, &str), message: &str) -> Answer {
+    let path = format!("/v1/{}/types/http/{}", house.namespace, line.1);
+    let request = Request::builder().method(line.0).uri(path);
+    let request = request
+        .header("authorization", format!("Bearer {}", house.token))
+        .header("content-type", "application/json")
+        .body(Body::from(message.to_owned()));
+    ask(&house.router(Door::Http), request.unwrap()).await
+}
+
+#[tokio::test]
+async fn json_that_no_worker_reads_is_refused_at_every_door_that_promises_json() {
+    let house = House::open("walk-json", NamespaceLimits::default()).await;
+    let kept = as_json(&house, ("PUT", "tasks/kept?delay=1h"), "{}").await;
+    assert_eq!(kept.status, 201, "{kept:?}");
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for message in UNREADABLE.map(|text| if text == "DEEP" { &*deep } else { text }) {
+        let created = as_json(&house, ("PUT", "tasks/1?delay=1h"), message).await;
+        // The task says what its message is, whatever the request says.
+        let updated = house.v1("PUT", "types/http/tasks/kept/message", message);
+        let updated = updated.await;
+        let task = json!({"url": "https://example.com/", "format": "json"}).to_string();
+        let task = task.replace('}', &format!(", \"body_base64\": {}}}", base64(message)));
+        let of_service = house.http(Door::TaskService, ("POST", "/CreateHttpTask"), &task);
+        let of_service = of_service.await;
+        for answer in [created, updated, of_service] {
+            assert_eq!(answer.status, 400, "{message:.9}: {answer:?}");
+            assert!(answer.text.contains("no JSON"), "{answer:?}");
+        }
+        let headers = json!({"content-type": "application/json"});
+        for line in [
+            format!("{{\"json\": {message}, \"delay\": \"1h\"}}"),
+            json!({"message": message, "delay": "1h", "headers": headers}).to_string(),
+        ] {
+            let lines = house.v1("POST", "types/http/bulk", &line).await;
+            assert_eq!(lines.json()["problem"]["status"], 400, "{lines:?}");
+        }
+        let mut task = task_of_grpc("1");
+        task.body = Some(pb::new_task::Body::Text(message.to_owned()));
+        let kind = ("content-type".to_owned(), "application/json".to_owned());
+        task.headers.insert(kind.0, kind.1);
+        let request = pb::SubmitRequest {
+            namespace: house.namespace.to_owned(),
+            tasks: vec![task],
+        };
+        let refused = house.outcome(&request).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidInput { .. }), "{refused}");
+        // Nothing is said of these.
+        for door in [Door::Http, Door::Spring] {
+            house.send(door, &message.len().to_string()).await.unwrap();
+        }
+    }
+    let plain = house.v1("PUT", "types/http/tasks/plain?delay=1h", &deep);
+    assert_eq!(plain.await.status, 201);
+    let good = house.v1("PUT", "types/http/tasks/kept/message", "[7]");
+    assert_eq!(good.await.status, 200);
+}
+
+fn base64(message: &str) -> String {
+    use base64::Engine;
+    let coded = base64::engine::general_purpose::STANDARD.encode(message);
+    json!(coded).to_string()
+}
