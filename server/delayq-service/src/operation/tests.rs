@@ -47,16 +47,24 @@ async fn a_target_is_set_shown_without_secrets_logged_and_removed() {
     assert_eq!(shown["http"]["headers"]["x-key"], "***");
     let text = shown.to_string();
     assert!(!text.contains("hush") && !text.contains(&secret), "{text}");
+    assert!(
+        text.contains("/hook?***\"") && !text.contains("key=1"),
+        "{text}"
+    );
     // Sent back as it was shown, it stays as it is.
     let again = target::set(space, &operator, &mail, text.as_bytes()).await;
     let (again, secret) = again.unwrap();
     assert_eq!((json!(again), secret), (shown, None));
     // What is never shown goes to no other server, and is not made up.
-    let near = text.replace("/hook", "/other");
+    let other_query = text.replace("/hook", "/other");
+    let refused = target::set(space, &operator, &mail, other_query.as_bytes()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("give its query"), "{refused}");
+    let near = text.replace("/hook?***", "/other");
     target::set(space, &operator, &mail, near.as_bytes())
         .await
         .unwrap();
-    let stolen = text.replace("example.org", "example.com");
+    let stolen = text.replace("example.org/hook?***", "example.com/hook");
     let refused = target::set(space, &operator, &mail, stolen.as_bytes()).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("x-key"), "{refused}");
