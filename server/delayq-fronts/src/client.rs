@@ -20,6 +20,20 @@ pub(super) struct Entry<'a> {
     pub(super) namespace: &'a str,
 }
 
+/// The caller, if it may enter.
+pub(super) fn caller_of(
+    app: &App,
+    entry: &Entry<'_>,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Caller, Problem> {
+    let header = headers.get(AUTHORIZATION).map(bearer);
+    if header.is_some() || entry.token == TokenRule::Required {
+        return Caller::presenting(header.as_ref(), extensions, &app.tokens);
+    }
+    Ok(Caller::anybody(entry.namespace, extensions))
+}
+
 /// Admits the caller and charges one request.
 pub(super) async fn admit(
     app: &App,
@@ -28,12 +42,7 @@ pub(super) async fn admit(
     extensions: &Extensions,
     scope: Scope,
 ) -> Result<Context, Problem> {
-    let header = headers.get(AUTHORIZATION).map(bearer);
-    let caller = if header.is_some() || entry.token == TokenRule::Required {
-        Caller::presenting(header.as_ref(), extensions, &app.tokens)?
-    } else {
-        Caller::anybody(entry.namespace, extensions)
-    };
+    let caller = caller_of(app, entry, headers, extensions)?;
     let namespace = match caller.token.namespace.as_str() {
         "*" => entry.namespace,
         own => own,

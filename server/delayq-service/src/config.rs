@@ -350,6 +350,14 @@ mod tests {
             ("[connections]\nmax = 0", "connections.max"),
             ("[connections]\nmax_streams = 0", "connections.max_streams"),
             (
+                "[connections]\nmax_body_bytes = 1",
+                "connections.max_body_bytes",
+            ),
+            (
+                "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
+                "connections.trusted_proxies",
+            ),
+            (
                 "[connections]\nmax_header_bytes = 1",
                 "connections.max_header_bytes",
             ),

@@ -16,6 +16,7 @@
 
 pub mod access;
 pub mod app;
+pub mod body;
 pub mod config;
 pub mod context;
 pub mod discovery;
@@ -30,9 +31,11 @@ pub mod json;
 pub mod limits;
 pub mod listener;
 pub mod meter;
+mod network;
 pub mod operation;
 pub mod place;
 pub mod problem;
+pub mod proxies;
 pub mod pull;
 pub mod push;
 pub mod requests;

@@ -6,6 +6,10 @@ use delayq_core::job::MAX_MESSAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
+use crate::proxies::TrustedProxies;
+
+/// The smallest room for bodies. A single bulk publish of lmstfy has up to 65 MiB.
+const MIN_BODY_BYTES: usize = 80 << 20;
 
 /// Limits of every token, and of every namespace without its own limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,13 +44,13 @@ impl NamespaceLimits {
     }
 }
 
-/// Limits of connections, for each listener separately.
+/// Limits of connections. Those of counts are for each listener separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionsConfig {
     /// Open connections; the server answers further ones with 503 and closes them.
     pub max: usize,
-    /// The time for the headers of a request, and the idle time of an HTTP/1 connection.
+    /// The time for the headers of a request, and the idle time of a connection.
     pub header_timeout_ms: u64,
     /// The time for the body of a request that is read as a whole.
     pub body_timeout_ms: u64,
@@ -54,6 +58,11 @@ pub struct ConnectionsConfig {
     pub max_header_bytes: u32,
     /// Concurrent requests on one HTTP/2 connection.
     pub max_streams: u32,
+    /// The bytes of request bodies that are held at once, of all listeners together. A request
+    /// above this is refused.
+    pub max_body_bytes: usize,
+    /// Proxies whose `X-Forwarded-For` and `Forwarded` count: addresses and networks.
+    pub trusted_proxies: Vec<String>,
 }
 
 impl Default for ConnectionsConfig {
@@ -64,6 +73,8 @@ impl Default for ConnectionsConfig {
             body_timeout_ms: 30_000,
             max_header_bytes: 64 * 1_024,
             max_streams: 200,
+            max_body_bytes: 256 << 20,
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -162,5 +173,15 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         let option = "connections.max_header_bytes".to_owned();
         return Err(refused(option, &value, "use at least 8192".to_owned()));
     }
-    Ok(())
+    if connections.max_body_bytes < MIN_BODY_BYTES {
+        let option = "connections.max_body_bytes".to_owned();
+        let value = connections.max_body_bytes.to_string();
+        let reason = format!("use at least {MIN_BODY_BYTES}");
+        return Err(refused(option, &value, reason));
+    }
+    let proxies = TrustedProxies::new(&connections.trusted_proxies);
+    proxies.map(drop).map_err(|bad| {
+        let option = "connections.trusted_proxies".to_owned();
+        refused(option, &bad.text, bad.reason)
+    })
 }
