@@ -10,6 +10,7 @@ use delayq_service::app::App;
 use delayq_service::config::TokenRule;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
+use delayq_service::same_site::refuse_foreign;
 
 /// Admission rules of a front.
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ pub(super) fn caller_of(
     if header.is_some() || entry.token == TokenRule::Required {
         return Caller::presenting(header.as_ref(), extensions, &app.tokens);
     }
+    refuse_foreign(headers)?;
     Ok(Caller::anybody(entry.namespace, extensions))
 }
 

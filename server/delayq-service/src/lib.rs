@@ -17,6 +17,7 @@
 pub mod access;
 pub mod app;
 pub mod body;
+pub mod brake;
 pub mod config;
 pub mod context;
 pub mod discovery;
@@ -39,6 +40,7 @@ pub mod proxies;
 pub mod pull;
 pub mod push;
 pub mod requests;
+pub mod same_site;
 pub mod space;
 pub mod stop;
 #[cfg(any(test, feature = "testing"))]

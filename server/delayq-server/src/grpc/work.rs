@@ -137,7 +137,7 @@ impl WorkSession {
     /// Serves until the worker disconnects, or until it has ended the stream and received all its
     /// answers.
     async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), CallError> {
-        let end = end_of(self.call.app.clone(), self.call.credentials.clone());
+        let end = end_of(self.call.app.clone(), self.call.caller.clone());
         let mut end = std::pin::pin!(end);
         let mut is_open = true;
         while is_open || !self.answers.is_empty() {

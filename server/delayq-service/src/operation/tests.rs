@@ -11,6 +11,7 @@ use crate::access::{Caller, Scope};
 use crate::app::App;
 use crate::context::Context;
 use crate::draining::Draining;
+use crate::problem::Problem;
 use crate::testing;
 
 /// Callers with a token each, for these types of the default namespace.
@@ -27,6 +28,21 @@ async fn contexts<const N: usize>(scope: Scope, types: [&[&str]; N]) -> [Context
         contexts.push(Context::within(&app, caller, space));
     }
     contexts.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn what_takes_long_stops_with_the_secret_that_asked_for_it() {
+    let [caller] = contexts(Scope::Operate, [&[]]).await;
+    let done = caller.while_admitted(async { Ok(7) }).await;
+    assert_eq!(done.unwrap(), 7);
+    let tokens = &caller.app.tokens;
+    let id = &caller.caller.token.id;
+    tokens.rotate(id, Duration::from_hours(1)).await.unwrap();
+    caller.recheck().unwrap();
+    tokens.rotate(id, Duration::ZERO).await.unwrap();
+    let endless = std::future::pending::<Result<(), Problem>>();
+    let stopped = caller.while_admitted(endless).await.unwrap_err();
+    assert_eq!(stopped.status(), 401, "{stopped}");
 }
 
 #[tokio::test]
