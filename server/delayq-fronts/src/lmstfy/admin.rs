@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use delayq_service::access::client_address;
+use delayq_service::access::{Caller, client_address};
 use delayq_service::brake::Guesser;
 use delayq_service::problem::Problem;
 use delayq_service::same_site::is_same_site;
@@ -196,7 +196,10 @@ fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
     let Some(credentials) = Credentials::of(&head.headers) else {
         return Err(unknown_account());
     };
-    let address = client_address(&head.extensions);
+    let (address, origin) = (
+        client_address(&head.extensions),
+        Caller::origin_of(&head.extensions),
+    );
     let known = accounts.get_key_value(&credentials.user);
     let guesser = Guesser::new(known.map(|(user, _)| user.clone()), address);
     if let Err(wait) = front.brake.attempt(&guesser) {

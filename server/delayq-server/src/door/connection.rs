@@ -109,6 +109,8 @@ impl Connection {
         let (mut is_stopping, mut is_used, mut is_closing) = (false, false, false);
         loop {
             tokio::select! {
+                // The end of a long request counts before the time that passed during it.
+                biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
                         debug!(error, %peer, "a connection ended with an error");
