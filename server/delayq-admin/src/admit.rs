@@ -1,5 +1,6 @@
 //! Admission: checks the viewer's role, and that a form comes from this page.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -9,6 +10,8 @@ use axum::http::uri::Authority;
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use delayq_ops::is_same_site;
+use http_body_util::LengthLimitError;
 
 use crate::app::App;
 use crate::fields::Fields;
@@ -54,11 +57,19 @@ pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next
 
 /// Reads a form; refuses one that this page did not make for this viewer.
 async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, Notice> {
-    if !is_same_site(parts, visit.app.trusts_forwarded) {
+    if !is_own_form(parts, visit.app.trusts_forwarded) {
         return Err(Notice::foreign());
     }
     let bytes = to_bytes(body, MAX_FORM_BYTES).await;
-    let bytes = bytes.map_err(|_| Notice::too_large())?;
+    let bytes = bytes.map_err(|error| {
+        let source = error.source();
+        let is_too_large = source.is_some_and(<dyn Error>::is::<LengthLimitError>);
+        if is_too_large {
+            Notice::too_large()
+        } else {
+            Notice::unread()
+        }
+    })?;
     let form = Fields::read(&bytes);
     if !visit.app.key.has_signed(&visit.viewer, form.get("token")) {
         return Err(Notice::stale());
@@ -66,26 +77,14 @@ async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, N
     Ok(form)
 }
 
-/// Returns true unless the browser says that a request comes from another site.
-///
-/// A request without this information is accepted, because a form also carries a token and the
-/// session cookie is `SameSite`. `Origin: null` counts as no information, because browsers send it
-/// from a page without a referrer. With `trusts_forwarded`, `X-Forwarded-Host` counts; this is only
-/// safe behind a proxy that sets it.
-pub fn is_same_site(parts: &Parts, trusts_forwarded: bool) -> bool {
-    let text = |name: &str| {
-        let value = parts.headers.get(name);
-        value.and_then(|value| value.to_str().ok())
+/// Returns true unless the browser says that a form comes from another site. With
+/// `trusts_forwarded`, `X-Forwarded-Host` counts; this is only safe behind a proxy that sets it.
+fn is_own_form(parts: &Parts, trusts_forwarded: bool) -> bool {
+    let text = |name: &str| parts.headers.get(name)?.to_str().ok();
+    let header = |name: &str| {
+        let is_host = trusts_forwarded && name == header::HOST.as_str();
+        let forwarded = is_host.then(|| text("x-forwarded-host")).flatten();
+        forwarded.or_else(|| text(name))
     };
-    if let Some(site) = text("sec-fetch-site") {
-        return site == "same-origin";
-    }
-    let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| *origin != "null") else {
-        return true;
-    };
-    let forwarded = text("x-forwarded-host").filter(|_| trusts_forwarded);
-    let authority = parts.uri.authority().map(Authority::as_str);
-    let own = forwarded.or(text(header::HOST.as_str())).or(authority);
-    let host = origin.split_once("://").map(|(_, host)| host);
-    own.is_some() && host == own
+    is_same_site(header, parts.uri.authority().map(Authority::as_str))
 }

@@ -35,6 +35,5 @@ mod viewer;
 mod visit;
 
 pub use admin::Admin;
-pub use admit::is_same_site;
 pub use route::Route;
 pub use viewer::{Role, Viewer};

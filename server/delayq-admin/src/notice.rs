@@ -65,8 +65,13 @@ impl Notice {
     }
 
     pub(crate) fn too_large() -> Self {
-        let text = "The form is larger than 4 MiB, or was cut off. Nothing was changed.";
+        let text = "The form is larger than 4 MiB. Nothing was changed.";
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", text)
+    }
+
+    pub(crate) fn unread() -> Self {
+        let text = "The form could not be read. Nothing was changed. Send it again.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Not read", text)
     }
 
     pub(crate) fn not_found() -> Self {

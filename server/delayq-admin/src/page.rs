@@ -232,6 +232,9 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
     }
     if !std::mem::take(&mut live.is_first) {
         clock.sleep_until(now.saturating_add(FRESH)).await;
+        if !live.visit.is_still_admitted() {
+            return None;
+        }
     }
     let seen = look(&live.page, &live.visit).await;
     let html = render(&live.page, &live.visit, &seen);

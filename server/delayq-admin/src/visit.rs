@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, OriginalUri};
 use axum::http::request::Parts;
@@ -18,6 +19,8 @@ use crate::viewer::{Role, Viewer};
 
 /// The longest forwarded address or path, in characters.
 const MAX_FORWARDED: usize = 100;
+/// How often the viewer of a long job is identified again.
+const RECHECK: Duration = Duration::from_millis(500);
 
 /// An admitted request.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct Visit {
     pub(crate) origin: String,
     /// The fields of the query or of the form.
     pub(crate) fields: Arc<Fields>,
+    /// The request, by which the viewer is identified again while an answer or a job goes on.
+    asked: Arc<Parts>,
 }
 
 impl Visit {
@@ -46,6 +51,7 @@ impl Visit {
             flash: Flash::of(&parts.headers),
             origin: origin(app, parts),
             fields: Arc::new(Fields::read(query.as_bytes())),
+            asked: Arc::new(parts.clone()),
             viewer,
         }
     }
@@ -57,6 +63,21 @@ impl Visit {
     /// Returns true if the viewer has at least this role.
     pub(crate) fn may(&self, role: Role) -> bool {
         self.viewer.role >= role
+    }
+
+    /// Returns true while the request still identifies this viewer, in the same role.
+    pub(crate) fn is_still_admitted(&self) -> bool {
+        self.app.viewer(&self.asked).as_ref() == Some(&self.viewer)
+    }
+
+    /// Completes once the request no longer identifies this viewer.
+    pub(crate) async fn ended(&self) {
+        let clock = self.tasks().clock();
+        while self.is_still_admitted() {
+            clock
+                .sleep_until(clock.elapsed().saturating_add(RECHECK))
+                .await;
+        }
     }
 
     /// The operator that makes changes under the viewer's name.

@@ -10,6 +10,7 @@ use delayq_service::app::App;
 use delayq_service::config::TokenRule;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
+use delayq_service::same_site::refuse_foreign;
 
 /// Admission rules of a front.
 #[derive(Clone, Debug)]
@@ -20,6 +21,21 @@ pub(super) struct Entry<'a> {
     pub(super) namespace: &'a str,
 }
 
+/// The caller, if it may enter.
+pub(super) fn caller_of(
+    app: &App,
+    entry: &Entry<'_>,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Caller, Problem> {
+    let header = headers.get(AUTHORIZATION).map(bearer);
+    if header.is_some() || entry.token == TokenRule::Required {
+        return Caller::presenting(header.as_ref(), extensions, &app.tokens);
+    }
+    refuse_foreign(headers)?;
+    Ok(Caller::anybody(entry.namespace, extensions))
+}
+
 /// Admits the caller and charges one request.
 pub(super) async fn admit(
     app: &App,
@@ -28,12 +44,7 @@ pub(super) async fn admit(
     extensions: &Extensions,
     scope: Scope,
 ) -> Result<Context, Problem> {
-    let header = headers.get(AUTHORIZATION).map(bearer);
-    let caller = if header.is_some() || entry.token == TokenRule::Required {
-        Caller::presenting(header.as_ref(), extensions, &app.tokens)?
-    } else {
-        Caller::anybody(entry.namespace, extensions)
-    };
+    let caller = caller_of(app, entry, headers, extensions)?;
     let namespace = match caller.token.namespace.as_str() {
         "*" => entry.namespace,
         own => own,

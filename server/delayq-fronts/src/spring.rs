@@ -4,7 +4,6 @@
 //! type of a task is `APPLICATION-TYPE`, as in the original.
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use delayq_service::app::App;
 use delayq_service::requests::counted;
@@ -22,9 +21,13 @@ mod tests;
 const FRAME_BYTES: usize = 4_096;
 const ESCAPED: usize = 6;
 
+/// The largest body, in bytes.
+fn max_body_bytes(app: &App) -> usize {
+    app.config.max_message_bytes * ESCAPED + FRAME_BYTES
+}
+
 /// The routes, also below `/token/TOKEN` for callers that cannot send a header.
 pub fn router(app: App) -> Router {
-    let limit = app.config.max_message_bytes * ESCAPED + FRAME_BYTES;
     let routes = || {
         Router::new()
             .route("/job/add", post(add::add))
@@ -36,7 +39,6 @@ pub fn router(app: App) -> Router {
         .nest("/token/{token}", routes())
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
-        .layer(DefaultBodyLimit::max(limit))
         .with_state(app);
     counted(&counts, routes)
 }

@@ -2,9 +2,12 @@
 //! words, and nothing done. The routes are those of the source: a new one cannot be forgotten.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request};
 use delayq_plugin::store::TypeStats;
 use delayq_plugin::{Namespace, Timestamp};
@@ -15,6 +18,7 @@ use tower::ServiceExt;
 use server::Server;
 
 pub(crate) mod exchange;
+mod foreign;
 mod grape;
 mod lmstfy;
 pub(crate) mod server;
@@ -94,6 +98,13 @@ struct Answer {
     text: String,
 }
 
+/// A client at an address of its own, so that no failure of one brakes another.
+fn somebody() -> ConnectInfo<SocketAddr> {
+    static ASKED: AtomicU32 = AtomicU32::new(1);
+    let address = IpAddr::from(ASKED.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    ConnectInfo(SocketAddr::new(address, 1))
+}
+
 /// Asks a front; a path of gRPC is called.
 async fn ask(router: &Router, route: &Route, as_whom: &Intruder) -> Answer {
     let path = format!("{}{}", as_whom.before, route.path);
@@ -107,7 +118,8 @@ async fn ask(router: &Router, route: &Route, as_whom: &Intruder) -> Answer {
     if let Some((name, value)) = &as_whom.header {
         request = request.header(*name, value);
     }
-    let request = request.body(Body::from(route.body.clone())).unwrap();
+    let mut request = request.body(Body::from(route.body.clone())).unwrap();
+    request.extensions_mut().insert(somebody());
     let response = router.clone().oneshot(request).await.unwrap();
     let (head, body) = response.into_parts();
     let body = body.collect().await.unwrap();

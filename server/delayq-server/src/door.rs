@@ -1,6 +1,7 @@
 //! Connections: accepts them, limits their number, encrypts them if configured, and closes them in
 //! order.
 
+mod activity;
 mod connection;
 mod handshake_log;
 mod refusal;
@@ -10,8 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use delayq_service::body::BodyRoom;
 use delayq_service::config::{Config, ConnectionsConfig};
 use delayq_service::listener::after;
+use delayq_service::proxies::TrustedProxies;
 use delayq_service::stop::Stopping;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -30,6 +33,9 @@ pub(crate) struct Door {
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) bounds: ConnectionsConfig,
+    /// The room for the bodies of all requests.
+    pub(crate) bodies: BodyRoom,
+    pub(crate) proxies: TrustedProxies,
     pub(crate) stopping: Stopping,
     /// How long running requests may take once the server stops.
     pub(crate) grace: Duration,
@@ -45,6 +51,9 @@ impl Door {
             router,
             tls: None,
             bounds: config.connections.clone(),
+            bodies: BodyRoom::new(config.connections.max_body_bytes),
+            // Cannot fail: the configuration was checked.
+            proxies: TrustedProxies::new(&config.connections.trusted_proxies).unwrap_or_default(),
             stopping: Stopping::default(),
             grace: config.stop.grace(),
             cut: CancellationToken::new(),

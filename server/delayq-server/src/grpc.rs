@@ -1,11 +1,15 @@
 //! The gRPC entry: the service `delayq.v1.Delayq`, server reflection and health.
 
 use axum::Router;
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::HeaderMap;
-use axum::middleware::map_response;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::response::Response as HttpResponse;
 use delayq_proto::pb::delayq_server::DelayqServer;
 use delayq_proto::{DESCRIPTORS, pb};
 use tonic::codegen::http::Extensions;
+use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -33,9 +37,9 @@ mod work;
 
 use call::{Call, Operation, Run};
 use dead::ProgressStream;
-use delayq_service::access::Scope;
+use delayq_service::access::{Caller, Scope};
 use delayq_service::app::App;
-use delayq_service::grpc_server::{reflected, report_health};
+use delayq_service::grpc_server::{SMALL_BYTES, reflected, report_health};
 use delayq_service::pull::Handover;
 use refusal::CallError;
 use wakeups::WakeupStream;
@@ -54,9 +58,10 @@ struct GrpcService {
 pub(crate) fn router(app: App) -> Router {
     let limit = app.config.max_message_bytes.saturating_add(BATCH_BYTES);
     let (health, health_service) = tonic_health::server::health_reporter();
+    let health_service = health_service.max_decoding_message_size(SMALL_BYTES);
     let stopping = app.stopping.clone();
     tokio::spawn(report_health::<DelayqServer<GrpcService>>(health, stopping));
-    let service = DelayqServer::new(GrpcService { app })
+    let service = DelayqServer::new(GrpcService { app: app.clone() })
         .max_decoding_message_size(limit)
         .max_encoding_message_size(usize::MAX);
     let routes = Routes::new(service).add_service(health_service);
@@ -65,6 +70,20 @@ pub(crate) fn router(app: App) -> Router {
         .into_axum_router()
         .reset_fallback()
         .layer(map_response(delivery::delivering))
+        .layer(from_fn_with_state(app, knock))
+}
+
+/// Refuses a call without a valid token before its message is read.
+async fn knock(State(app): State<App>, request: HttpRequest, next: Next) -> HttpResponse {
+    let path = request.uri().path().strip_prefix('/');
+    if path.is_some_and(|path| path.starts_with(DelayqServer::<GrpcService>::NAME)) {
+        let header = request.headers().get(AUTHORIZATION);
+        let caller = Caller::presenting(header, request.extensions(), &app.tokens);
+        if let Err(problem) = caller {
+            return Status::from(CallError::from(problem)).into_http();
+        }
+    }
+    next.run(request).await
 }
 
 impl GrpcService {

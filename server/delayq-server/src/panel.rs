@@ -1,6 +1,5 @@
 //! The web page of all namespaces, on its own listener and behind a login.
 
-mod brake;
 mod entrance;
 mod notice;
 mod pages;
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::Response;
@@ -19,14 +17,11 @@ use axum::routing::{any, get, post};
 use delayq_admin::Admin;
 use delayq_plugin::{Namespace, SystemClock};
 use delayq_service::app::App;
+use delayq_service::brake::Brake;
 use delayq_service::problem::Problem;
 
-use self::brake::Brake;
 use self::pages::Pages;
 use self::sessions::Sessions;
-
-/// The largest login form, in bytes.
-const MAX_LOGIN_BYTES: usize = 4 * 1_024;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; \
      frame-ancestors 'none'; base-uri 'none'";
@@ -82,7 +77,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let lasts = Duration::from_secs(minutes * 60);
     let panel = Arc::new(Panel {
         sessions: Sessions::new(Arc::clone(&app.own), Arc::new(SystemClock), lasts),
-        brake: Brake::new(),
+        brake: Brake::default(),
         pages: Pages::default(),
         is_secure,
         app,
@@ -94,7 +89,6 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .route("/style.css", get(entrance::style))
         .route("/metrics", get(entrance::metrics))
         .fallback(entrance::lost)
-        .layer(DefaultBodyLimit::max(MAX_LOGIN_BYTES))
         .layer(map_response(secure));
     own.route("/n/{namespace}", any(pages::show))
         .route("/n/{namespace}/", any(pages::show))
@@ -110,7 +104,8 @@ async fn secure(mut reply: Response) -> Response {
     };
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    set(header::REFERRER_POLICY, "no-referrer");
+    // A page without a referrer sends `Origin: null` with its forms.
+    set(header::REFERRER_POLICY, "same-origin");
     set(header::X_FRAME_OPTIONS, "DENY");
     set(header::CACHE_CONTROL, "no-store");
     reply

@@ -198,6 +198,7 @@ impl Server {
     pub(crate) fn door(&self, name: &'static str, router: axum::Router) -> Door {
         Door {
             tls: self.tls.clone(),
+            bodies: self.app.bodies.clone(),
             stopping: self.app.stopping.clone(),
             ..Door::new(name, router, &self.app.config)
         }

@@ -1,5 +1,6 @@
 //! Every operation through every door that offers it: what it does, counts and logs is the same.
 
+mod bodies;
 mod claims;
 mod content;
 mod house;

@@ -7,6 +7,7 @@ mod right;
 mod secret;
 mod token;
 
-pub use book::{NewToken, TokenBook};
-pub use right::{Admin, Caller, Operate, Read, Right, Submit, Work};
+pub use book::{Admission, NewToken, TokenBook};
+pub use right::{Admin, Caller, Operate, Read, Right, Submit, Work, client_address};
+pub use secret::SecretHash;
 pub use token::{Scope, Token};

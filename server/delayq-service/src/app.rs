@@ -6,6 +6,7 @@ use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Result, Store, SystemClock, open_store};
 
 use crate::access::TokenBook;
+use crate::body::BodyRoom;
 use crate::config::{Config, OWN_NAMESPACE};
 use crate::draining::Draining;
 use crate::health::Health;
@@ -24,6 +25,8 @@ pub struct App {
     pub own: Arc<dyn Store>,
     pub tokens: Arc<TokenBook>,
     pub limits: Arc<Limits>,
+    /// The room for the bodies of all requests.
+    pub bodies: BodyRoom,
     pub health: Arc<Health>,
     pub meter: Meter,
     pub stopping: Stopping,
@@ -53,6 +56,7 @@ impl App {
         Ok(Self {
             spaces,
             limits: Arc::new(Limits::new(&config)),
+            bodies: BodyRoom::new(config.connections.max_body_bytes),
             config,
             own,
             tokens,

@@ -227,6 +227,7 @@ impl Config {
             return Err(refused("tls.client_ca".to_owned(), "alone", reason));
         }
         numbers::check(self)?;
+        limits::check(self)?;
         let declared = |name: &str| name == "default" || self.namespaces.contains_key(name);
         if let Some([option, value, reason]) = self.lmstfy.mistake(declared) {
             return Err(refused(option, &value, reason));
@@ -391,6 +392,14 @@ mod tests {
             ),
             ("[connections]\nmax = 0", "connections.max"),
             ("[connections]\nmax_streams = 0", "connections.max_streams"),
+            (
+                "[connections]\nmax_body_bytes = 1",
+                "connections.max_body_bytes",
+            ),
+            (
+                "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
+                "connections.trusted_proxies",
+            ),
             (
                 "[connections]\nmax_header_bytes = 1",
                 "connections.max_header_bytes",

@@ -132,6 +132,18 @@ impl Context {
         self.caller.is_still(&self.app.tokens)
     }
 
+    /// Runs `work` while the token of the caller is valid. Afterwards stops it as if the client had
+    /// disconnected.
+    pub async fn while_admitted<T>(
+        &self,
+        work: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        tokio::select! {
+            done = work => done,
+            problem = self.caller.ended(&self.app.tokens) => Err(problem),
+        }
+    }
+
     /// An operator that logs its actions under the name of the token.
     pub fn operator(&self) -> Operator {
         Operator::new(

@@ -13,6 +13,9 @@ use tonic_health::server::HealthReporter;
 use crate::problem::Problem;
 use crate::stop::Stopping;
 
+/// The largest request of reflection and of health, which anybody may send, in bytes.
+pub const SMALL_BYTES: usize = 64 * 1_024;
+
 /// Adds server reflection to services.
 pub fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
     let descriptors = || {
@@ -21,7 +24,9 @@ pub fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     match (descriptors().build_v1(), descriptors().build_v1alpha()) {
-        (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
+        (Ok(v1), Ok(v1alpha)) => routes
+            .add_service(v1.max_decoding_message_size(SMALL_BYTES))
+            .add_service(v1alpha.max_decoding_message_size(SMALL_BYTES)),
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "cannot offer gRPC server reflection");
             routes

@@ -16,6 +16,8 @@
 
 pub mod access;
 pub mod app;
+pub mod body;
+pub mod brake;
 pub mod config;
 pub mod context;
 pub mod discovery;
@@ -30,12 +32,15 @@ pub mod json;
 pub mod limits;
 pub mod listener;
 pub mod meter;
+mod network;
 pub mod operation;
 pub mod place;
 pub mod problem;
+pub mod proxies;
 pub mod pull;
 pub mod push;
 pub mod requests;
+pub mod same_site;
 pub mod space;
 pub mod stop;
 #[cfg(any(test, feature = "testing"))]

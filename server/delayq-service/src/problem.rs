@@ -193,6 +193,11 @@ impl Problem {
         Self::not_found(format!("there is no task {id} of type {task_type}"))
     }
 
+    /// The number of seconds to wait before a repetition, if known.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     /// The status code.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

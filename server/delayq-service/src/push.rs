@@ -334,9 +334,10 @@ impl Push {
         Ok(headers)
     }
 
-    /// Applications that announced themselves, by name.
+    /// Applications that announced themselves, by name, as they are shown.
     pub async fn callees(&self) -> Result<Vec<(String, Announced)>, Problem> {
-        Ok(self.board.callees.all().await?)
+        let all = self.board.callees.all().await?.into_iter();
+        Ok(all.map(|(name, one)| (name, one.shown())).collect())
     }
 
     /// Stores the announcement of an application.

@@ -8,6 +8,7 @@
 //! - [`dead_groups`]: dead tasks by error.
 //! - [`Operator`]: changes tasks and types by hand, each with an entry in the log of actions.
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
+//! - [`is_same_site`]: whether a request of a browser comes from a page of the same site.
 //! - [`LmstfyImport`]: the jobs that wait in a running lmstfy, moved into a store.
 //!
 //! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
@@ -28,6 +29,7 @@ mod lmstfy;
 mod look;
 mod operator;
 mod overview;
+mod same_site;
 mod selection;
 mod span;
 mod text;
@@ -45,6 +47,7 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
 };
+pub use same_site::is_same_site;
 pub use span::{read_pace, read_rate};
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::response::Response;
 use delayq_ops::{DeadSelection, read_pace};
-use delayq_plugin::store::ActionEnd;
 use delayq_plugin::{Error, Result, TaskType};
 
 use super::answer;
-use super::many::begin;
+use super::many::{begin, note_stop};
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::job::{BulkJob, Errand};
@@ -75,14 +74,8 @@ pub(crate) async fn stop(Extension(visit): Extension<Visit>) -> Response {
         None => Flash::failed("there is no such job in this process"),
         Some(job) if !job.stop(&visit.viewer.name) => Flash::failed("it had ended"),
         Some(job) => {
-            let done = job.done();
-            let verb = format!("stop {}", job.verb);
-            let operator = visit.operator();
-            let action = operator.action(&verb, &job.task_type).on(&job.target);
-            let action = action.counted(done);
-            let action = action.ended(ActionEnd::Done, format!("of {}", job.count()));
-            operator.record(&action).await;
-            Flash::done(format!("stopped after {}", counted(done, "task")))
+            note_stop(&visit, &job).await;
+            Flash::done(format!("stopped after {}", counted(job.done(), "task")))
         }
     };
     visit.go(&Link::to("/dead"), &flash)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::response::Response;
+use delayq_plugin::store::ActionEnd;
 use delayq_plugin::{Result, TaskType};
 
 use super::answer;
@@ -28,13 +29,19 @@ pub(super) async fn begin<F>(
 where
     F: Future<Output = Result<String, String>> + Send + 'static,
 {
-    let app = Arc::clone(&visit.app);
+    let viewing = visit.clone();
     let now = visit.tasks().clock().now();
     let job = visit.app.jobs.begin(errand, now, |job| {
-        let work = work(job);
+        let work = work(Arc::clone(&job));
         async move {
-            let done = work.await;
-            app.outdate();
+            let done = tokio::select! {
+                done = work => done,
+                () = viewing.ended() => {
+                    note_stop(&viewing, &job).await;
+                    Err(format!("{} is signed out", viewing.viewer.name))
+                }
+            };
+            viewing.app.outdate();
             done
         }
     });
@@ -52,6 +59,16 @@ where
         JobState::Failed(error) => Flash::failed(format!("{} failed: {error}", job.verb)),
         JobState::Stopped(viewer) => Flash::failed(format!("stopped by {viewer}")),
     }
+}
+
+/// Logs that a job was stopped before its end. Completed changes stay.
+pub(super) async fn note_stop(visit: &Visit, job: &BulkJob) {
+    let verb = format!("stop {}", job.verb);
+    let operator = visit.operator();
+    let action = operator.action(&verb, &job.task_type).on(&job.target);
+    let action = action.counted(job.done());
+    let action = action.ended(ActionEnd::Done, format!("of {}", job.count()));
+    operator.record(&action).await;
 }
 
 /// Cancels every matching scheduled task.

@@ -86,7 +86,7 @@ async fn a_form_of_another_site_is_refused_even_with_a_token() {
             &[("sec-fetch-site", "same-origin"), ("origin", "null")],
             true,
         ),
-        (&[("origin", "null")], true),
+        (&[("origin", "null")], false),
         (&[("origin", "https://shop.example")], true),
         (&[], true),
     ] {

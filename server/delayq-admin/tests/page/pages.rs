@@ -172,7 +172,7 @@ async fn headers_let_nothing_in_and_files_are_kept() {
         );
         assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"));
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
-        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert_eq!(answer.header("referrer-policy"), "same-origin");
         assert_eq!(answer.header("cache-control"), "no-store");
     }
     let text = get(&page, "/").await.text;

@@ -22,8 +22,12 @@ pub(super) enum Request {
     Bad(BadLine),
     /// A job above the size limit.
     TooBig,
+    /// A job for whose body there is no room.
+    NoRoom,
     /// A job whose body does not end with a line end.
     NoEnd,
+    /// The first line is one of HTTP. Nothing that follows is read.
+    Http,
 }
 
 /// A job to put.
@@ -45,8 +49,8 @@ enum InputPart {
     LongLine,
     /// The body of a job, none of which has arrived yet.
     Body(PutJob, usize),
-    /// The given number of bytes of a job that is too big.
-    TooBig(usize),
+    /// The given number of bytes of a job that is refused, and the refusal.
+    Refused(usize, Request),
 }
 
 /// The result of reading a line.
@@ -59,12 +63,30 @@ enum Line {
     Incomplete,
 }
 
+/// How a request of HTTP begins. A browser can be made to send one to any port, and commands in its
+/// body.
+const HTTP_VERBS: [&[u8]; 10] = [
+    b"GET ",
+    b"HEAD ",
+    b"POST ",
+    b"PUT ",
+    b"DELETE ",
+    b"CONNECT ",
+    b"OPTIONS ",
+    b"TRACE ",
+    b"PATCH ",
+    // The beginning of HTTP/2.
+    b"PRI ",
+];
+
 /// The input of a connection.
 #[derive(Debug)]
 pub(super) struct Input {
     buffer: BytesMut,
     part: InputPart,
     max_job_bytes: usize,
+    /// True once a line was read.
+    is_begun: bool,
 }
 
 /// The end of a line and of a body.
@@ -76,6 +98,7 @@ impl Input {
             buffer: BytesMut::new(),
             part: InputPart::Line,
             max_job_bytes,
+            is_begun: false,
         }
     }
 
@@ -126,29 +149,47 @@ impl Input {
                     job.body = body.to_vec();
                     return Some(Request::Put(job));
                 }
-                InputPart::TooBig(left) => {
+                InputPart::Refused(left, refusal) => {
                     let here = left.min(self.buffer.len());
                     self.buffer.advance(here);
                     if here < left {
-                        self.part = InputPart::TooBig(left - here);
+                        self.part = InputPart::Refused(left - here, refusal);
                         return None;
                     }
-                    return Some(Request::TooBig);
+                    return Some(refusal);
                 }
             }
         }
     }
 
+    /// Returns true while the body of a job is incomplete.
+    pub(super) fn is_within_job(&self) -> bool {
+        matches!(self.part, InputPart::Body(..))
+    }
+
+    /// Refuses the job whose body is incomplete, and forgets what has arrived of it.
+    pub(super) fn refuse_job(&mut self) {
+        if let InputPart::Body(_, bytes) = self.part {
+            self.part = InputPart::Refused(bytes + END.len(), Request::NoRoom);
+        }
+    }
+
     /// Reads a line.
     fn line(&mut self) -> Line {
+        if !self.is_begun && is_http(&self.buffer) {
+            self.buffer.clear();
+            return Line::Complete(Request::Http);
+        }
         let begin = self.buffer.get(..MAX_LINE_BYTES).unwrap_or(&self.buffer);
         let Some(end) = find_end(begin) else {
             if begin.len() < MAX_LINE_BYTES {
                 return Line::Incomplete;
             }
+            self.is_begun = true;
             self.part = InputPart::LongLine;
             return Line::Begun;
         };
+        self.is_begun = true;
         let line = self.buffer.split_to(end);
         self.buffer.advance(END.len());
         let request = match read(&line) {
@@ -161,7 +202,8 @@ impl Input {
             }) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX - END.len());
                 if bytes > self.max_job_bytes {
-                    self.part = InputPart::TooBig(bytes + END.len());
+                    let bytes = bytes + END.len();
+                    self.part = InputPart::Refused(bytes, Request::TooBig);
                     return Line::Begun;
                 }
                 let (ttr, body) = (ttr.max(1), Vec::new());
@@ -178,6 +220,16 @@ impl Input {
         };
         Line::Complete(request)
     }
+}
+
+/// Returns true for the beginning of a request of HTTP: a verb, and a target. A verb alone may be a
+/// command that its client has spelled in capitals.
+fn is_http(begin: &[u8]) -> bool {
+    let target = HTTP_VERBS.iter().find_map(|verb| begin.strip_prefix(*verb));
+    target.is_some_and(|target| {
+        let targets: [&[u8]; 3] = [b"/", b"*", b"http"];
+        targets.iter().any(|one| target.starts_with(one)) || begin.starts_with(b"CONNECT ")
+    })
 }
 
 fn find_end(bytes: &[u8]) -> Option<usize> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{Error, Result, SubmitOutcome, When};
+use delayq_service::body::BodyShare;
 use delayq_service::operation::{Batch, Submission, submit, submit_one};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -35,6 +36,10 @@ pub(super) struct Session {
     reader: Reader,
     writer: Writer,
     input: Input,
+    /// What the connection holds of the room for bodies.
+    share: Arc<BodyShare>,
+    /// When the body of a job has to be complete, while it is not.
+    job_end: Option<Instant>,
 }
 
 /// The next step after a request.
@@ -60,6 +65,8 @@ impl Session {
             reader: accepted.reader,
             writer: accepted.writer,
             input: Input::new(client.context.max_message_size()),
+            share: client.context.app.bodies.share(),
+            job_end: None,
             client,
         }
     }
@@ -94,7 +101,7 @@ impl Session {
                 Some(request) => self.answer(request).await?,
                 None => {
                     self.flush().await?;
-                    if self.reader.read_buf(self.input.buffer()).await? == 0 {
+                    if self.read_more().await? == 0 {
                         return Ok(());
                     }
                     continue;
@@ -105,6 +112,30 @@ impl Session {
             }
             if self.client.out.len() > FLUSH_BYTES {
                 self.flush().await?;
+            }
+        }
+    }
+
+    /// Reads further bytes; 0 at the end of the connection. The body of a job has to be here in
+    /// time, as it takes room meanwhile.
+    async fn read_more(&mut self) -> std::io::Result<usize> {
+        if self.share.hold(self.input.buffer().len()).is_err() {
+            self.input.refuse_job();
+        }
+        let patience = self.client.context.app.config.connections.body_timeout();
+        let begun = self.job_end.filter(|_| self.input.is_within_job());
+        let new = || {
+            self.input
+                .is_within_job()
+                .then(|| Instant::now() + patience)
+        };
+        self.job_end = begun.or_else(new);
+        let read = self.reader.read_buf(self.input.buffer());
+        tokio::select! {
+            read = read => read,
+            () = until(self.job_end) => {
+                debug!("the body of a job was not here in time");
+                Ok(0)
             }
         }
     }
@@ -166,6 +197,14 @@ impl Session {
             }
             Request::Bad(BadLine::BadFormat) => {
                 self.client.say("BAD_FORMAT");
+                Ok(())
+            }
+            Request::Http => {
+                debug!("a connection that speaks HTTP is closed");
+                return Ok(NextStep::Close);
+            }
+            Request::NoRoom => {
+                self.client.say("OUT_OF_MEMORY");
                 Ok(())
             }
             Request::TooBig => {
@@ -237,7 +276,8 @@ impl Session {
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let soonest = self.client.soonest();
         let waited = loop {
-            let is_full = self.input.is_full();
+            let is_full =
+                self.input.is_full() || self.share.hold(self.input.buffer().len()).is_err();
             let read = self.reader.read_buf(self.input.buffer());
             tokio::select! {
                 biased;

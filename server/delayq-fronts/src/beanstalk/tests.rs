@@ -1,6 +1,7 @@
 //! The protocol over sockets, against a server in memory.
 
 mod client;
+mod foreign;
 #[cfg(unix)]
 mod moved;
 mod moves;
@@ -30,6 +31,11 @@ async fn start_on(store: Arc<dyn Store>) -> SocketAddr {
     let server = Server::in_memory().await;
     let namespace = delayq_plugin::Namespace::default();
     server.app.spaces.offer(namespace, store).await;
+    start_in(server).await
+}
+
+/// The protocol of a server.
+async fn start_in(server: Server) -> SocketAddr {
     let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(server.app, Listeners::over(listener)));

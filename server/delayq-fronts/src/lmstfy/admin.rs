@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use delayq_service::access::{Caller, client_address};
+use delayq_service::brake::Guesser;
 use delayq_service::problem::Problem;
+use delayq_service::same_site::is_same_site;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::json;
@@ -27,7 +30,7 @@ use super::limits::Limit;
 use super::names::{MAX_NAME_BYTES, QueueName, TokenKey, is_name, pool_or_default, split_token};
 use super::state::Lmstfy;
 use super::wire::{
-    Params, Refused, answer, bad, empty, failed, indented, moved, pretty, refused, text,
+    Params, Refused, answer, bad, empty, failed, indented, moved, pretty, refused, text, unread,
 };
 
 /// The largest request body, in bytes.
@@ -57,6 +60,11 @@ async fn serve(State(front): State<Arc<Lmstfy>>, request: Request) -> Response {
 async fn route(front: &Lmstfy, request: Request, parts: &[&str]) -> Result<Response, Refused> {
     let params = Params::of(request.uri());
     let (head, body) = request.into_parts();
+    check_site(&head)?;
+    // The version tells nothing about the jobs, and checks of a balancer have no password.
+    if parts != ["version"] {
+        check_account(front, &head)?;
+    }
     match (head.method.as_str(), parts) {
         ("GET", ["metrics"]) => {
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -77,7 +85,6 @@ async fn route(front: &Lmstfy, request: Request, parts: &[&str]) -> Result<Respo
         }
         ("GET", ["accesslog"]) => Ok(access_log(front)),
         ("POST", ["accesslog"]) => {
-            check_account(front, &head.headers)?;
             match params.text("status") {
                 "enable" => front.logs_access.store(true, Ordering::Relaxed),
                 "disable" => front.logs_access.store(false, Ordering::Relaxed),
@@ -85,10 +92,7 @@ async fn route(front: &Lmstfy, request: Request, parts: &[&str]) -> Result<Respo
             }
             Ok(access_log(front))
         }
-        ("GET", ["limits"]) => {
-            check_account(front, &head.headers)?;
-            all_limits(front).await
-        }
+        ("GET", ["limits"]) => all_limits(front).await,
         (_, ["pools", ""]) => Ok(moved("/pools")),
         (_, ["token", rest @ ..]) => token(front, head, body, rest).await,
         _ => Err(no_page()),
@@ -111,14 +115,10 @@ async fn token(
                 .is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
             let call = TokenCall { front, namespace };
             match method {
-                "GET" => {
-                    check_account(front, &head.headers)?;
-                    call.list(params.get("pool")).await
-                }
+                "GET" => call.list(params.get("pool")).await,
                 "POST" => {
-                    check_account(front, &head.headers)?;
                     let form = if is_form {
-                        read(body).await?
+                        read(front, body).await?
                     } else {
                         Vec::new()
                     };
@@ -129,20 +129,16 @@ async fn token(
             }
         }
         ("DELETE", [namespace, token]) if !namespace.is_empty() => {
-            check_account(front, &head.headers)?;
             let call = TokenCall { front, namespace };
             call.delete(token).await
         }
         (method, [namespace, token, "limit"]) => {
             let call = LimitCall::new(front, namespace, token);
             match method {
-                "GET" | "POST" | "PUT" | "DELETE" => check_account(front, &head.headers)?,
-                _ => return Err(no_page()),
-            }
-            match method {
                 "GET" => call.show().await,
                 "DELETE" => call.delete().await,
-                _ => call.set(&read(body).await?, method == "POST").await,
+                "POST" | "PUT" => call.set(&read(front, body).await?, method == "POST").await,
+                _ => Err(no_page()),
             }
         }
         _ => Err(no_page()),
@@ -172,39 +168,92 @@ async fn info(front: &Lmstfy, params: &Params) -> Result<Response, Refused> {
     Ok(text(StatusCode::OK, kind, pretty(&queues) + "\n"))
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, Refused> {
-    let bytes = to_bytes(body, MAX_BODY_BYTES).await;
-    let bytes = bytes.map_err(|_| bad("failed to read body"))?;
-    Ok(bytes.to_vec())
+async fn read(front: &Lmstfy, body: Body) -> Result<Vec<u8>, Refused> {
+    let patience = front.app.config.connections.body_timeout();
+    let read = delayq_service::body::read(body, MAX_BODY_BYTES, patience).await;
+    read.map_err(|problem| match problem.retry_after() {
+        Some(_) => unread(&problem),
+        None => bad("failed to read body"),
+    })
+}
+
+/// Refuses changes by pages of other sites, because a browser adds the password by itself.
+fn check_site(head: &Parts) -> Result<(), Refused> {
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    if is_read || is_same_site(&head.headers, head.uri.authority()) {
+        return Ok(());
+    }
+    let text = "the request was sent from another site";
+    Err(refused(StatusCode::FORBIDDEN, text))
 }
 
 /// Refuses callers that are not configured users, if there are any.
-fn check_account(front: &Lmstfy, headers: &HeaderMap) -> Result<(), Refused> {
+fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
     let accounts = &front.app.config.lmstfy.accounts;
-    if accounts.is_empty() || is_account(front, headers) {
+    if accounts.is_empty() {
         return Ok(());
     }
+    let Some(credentials) = Credentials::of(&head.headers) else {
+        return Err(unknown_account());
+    };
+    let (address, origin) = (
+        client_address(&head.extensions),
+        Caller::origin_of(&head.extensions),
+    );
+    let known = accounts.get_key_value(&credentials.user);
+    let guesser = Guesser::new(known.map(|(user, _)| user.clone()), address);
+    if let Err(wait) = front.brake.attempt(&guesser) {
+        tracing::warn!(
+            ?address,
+            "too many wrong passwords; this one is not checked"
+        );
+        let text = "too many wrong passwords: try again later";
+        return Err(unread(&Problem::too_many_requests(
+            text,
+            wait.as_secs() + 1,
+        )));
+    }
+    if !known.is_some_and(|(_, password)| credentials.has(password)) {
+        tracing::warn!(
+            ?address,
+            "a password of the lmstfy administration was wrong"
+        );
+        return Err(unknown_account());
+    }
+    front.brake.forgive(&guesser);
+    Ok(())
+}
+
+fn unknown_account() -> Refused {
     let mut response = empty(StatusCode::UNAUTHORIZED);
     let realm = HeaderValue::from_static("Basic realm=\"Authorization Required\"");
     response.headers_mut().insert(WWW_AUTHENTICATE, realm);
-    Err(response.into())
+    response.into()
 }
 
-fn is_account(front: &Lmstfy, headers: &HeaderMap) -> bool {
-    let given = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Basic "));
-    let given = given.and_then(|value| STANDARD.decode(value).ok());
-    let given = given.and_then(|value| String::from_utf8(value).ok());
-    let Some((user, password)) = given.as_deref().and_then(|pair| pair.split_once(':')) else {
-        return false;
-    };
-    let known = front.app.config.lmstfy.accounts.get(user);
-    let hash = |text: &str| Sha256::digest(text.as_bytes());
-    // Compares in constant time.
-    let is_its = |known: &String| -> bool { hash(known).ct_eq(&hash(password)).into() };
-    known.is_some_and(is_its)
+/// A user and a password, as a request presents them.
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+impl Credentials {
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let given = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let given = STANDARD.decode(given.strip_prefix("Basic ")?).ok()?;
+        let given = String::from_utf8(given).ok()?;
+        let (user, password) = given.split_once(':')?;
+        Some(Self {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        })
+    }
+
+    /// Returns true if this is the password. Compares in constant time.
+    fn has(&self, password: &str) -> bool {
+        let hash = |text: &str| Sha256::digest(text.as_bytes());
+        hash(password).ct_eq(&hash(&self.password)).into()
+    }
 }
 
 /// A call about the tokens of a namespace.

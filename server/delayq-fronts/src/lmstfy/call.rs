@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use delayq_service::body::problem_of;
 use delayq_service::context::Context;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
@@ -18,7 +19,7 @@ use super::figures::labels;
 use super::job::{Appetite, Job, NewJob};
 use super::names::{QueueName, TokenKey, age_ms};
 use super::state::Lmstfy;
-use super::wire::{Operation, Params, Refused, answer, bad, empty, failed, refused};
+use super::wire::{Operation, Params, Refused, answer, bad, empty, failed, refused, unread};
 
 /// The largest job, in bytes.
 pub(super) const MAX_JOB_BYTES: usize = 1 << 20;
@@ -321,16 +322,18 @@ impl Call<'_> {
     async fn body(&self, body: Body, most: usize) -> Result<Option<Vec<u8>>, Refused> {
         let patience = self.front.app.config.connections.body_timeout();
         let read = tokio::time::timeout(patience, read(body, most)).await;
-        read.unwrap_or(Err(()))
-            .map_err(|()| bad("failed to read body"))
+        read.unwrap_or_else(|_| Err(bad("failed to read body")))
     }
 }
 
-async fn read(body: Body, most: usize) -> Result<Option<Vec<u8>>, ()> {
+async fn read(body: Body, most: usize) -> Result<Option<Vec<u8>>, Refused> {
     let mut parts = body.into_data_stream();
     let (mut bytes, mut count) = (Vec::new(), 0);
     while let Some(part) = parts.next().await {
-        let part = part.map_err(drop)?;
+        let part = part.map_err(|error| match problem_of(&error) {
+            Some(problem) => unread(&problem),
+            None => bad("failed to read body"),
+        })?;
         count += part.len();
         if count <= most {
             bytes.extend_from_slice(&part);

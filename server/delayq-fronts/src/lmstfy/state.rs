@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Error, Namespace, Result, Store};
 use delayq_service::app::App;
+use delayq_service::brake::Brake;
 use delayq_service::folder_cache::{Contents, FolderCache};
 use delayq_service::problem::Problem;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,8 @@ pub struct Lmstfy {
     pub(super) figures: Figures,
     pub(super) ids: JobIds,
     pub(super) logs_access: AtomicBool,
+    /// Slows down the guessing of passwords of the admin API.
+    pub(super) brake: Brake,
 }
 
 impl Lmstfy {
@@ -57,6 +60,7 @@ impl Lmstfy {
             figures: Figures::default(),
             ids: JobIds::default(),
             logs_access: AtomicBool::new(false),
+            brake: Brake::default(),
             app,
         })
     }

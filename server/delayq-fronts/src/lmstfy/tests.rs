@@ -77,7 +77,13 @@ async fn the_recorded_exchanges_are_the_same() {
 async fn the_administration_knows_its_users() {
     let (_server, front) = front(&[("test_user", "change.me")]).await;
     let replay = Replay::new(router(&front), admin(&front), "lmstfy");
-    assert_eq!(replay.file("auth_basic.jsonl").await, (21, Vec::new()));
+    let (same, different) = replay.file("auth_basic.jsonl").await;
+    // The original shows them to everybody.
+    let open = ["info", "pools", "metrics", "access log status"];
+    let told = open.map(|page| format!("basic-auth/{page} is open: status 200, got 401"));
+    assert_eq!((same, different.len()), (17, open.len()), "{different:?}");
+    let is_told = |one: &String| told.iter().any(|told| one.starts_with(told));
+    assert!(different.iter().all(is_told), "{different:?}");
 }
 
 /// What a request is answered.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use delayq_service::problem::Problem;
 use serde::Serialize;
 use serde_json::json;
 use url::form_urlencoded;
@@ -299,6 +300,17 @@ pub(super) fn text(status: StatusCode, kind: HeaderValue, body: String) -> Respo
 /// A refusal.
 pub(super) fn refused(status: StatusCode, error: &str) -> Refused {
     answer(status, &json!({ "error": error })).into()
+}
+
+/// The refusal of a body that was not read.
+pub(super) fn unread(problem: &Problem) -> Refused {
+    let body = json!({ "error": problem.to_string() });
+    let mut response = answer(problem.status(), &body);
+    if let Some(seconds) = problem.retry_after() {
+        let after = HeaderValue::from(seconds);
+        response.headers_mut().insert(RETRY_AFTER, after);
+    }
+    response.into()
 }
 
 /// A redirect to another path.

@@ -1,18 +1,23 @@
 //! A new task, as sent by applications of the Spring delay queue.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::http::StatusCode;
 use delayq_endpoint::SpringJob;
 use delayq_plugin::{DelayQueueJob, Timestamp};
 use delayq_service::access::Submit;
+use delayq_service::body::read;
 use delayq_service::operation::{Submission, submit_one};
 use delayq_service::push::SPRING_TIME;
 
 use super::answer::SpringError;
 use super::caller::Asking;
+use super::max_body_bytes;
 
 /// Submits a task. It replaces a task with the same type and id; a running one is run again.
-pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, SpringError> {
+pub(super) async fn add(asking: Asking<Submit>, body: Body) -> Result<StatusCode, SpringError> {
+    let patience = asking.app.config.connections.body_timeout();
+    let body = read(body, max_body_bytes(&asking.app), patience).await;
+    let body = body.map_err(|problem| asking.refused(problem))?;
     let job = read_job(&body).map_err(|error| asking.bad_request(error))?;
     let accepted = async {
         let task = Submission::of_job(&asking, job).await?;

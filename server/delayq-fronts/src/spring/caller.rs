@@ -12,6 +12,7 @@ use delayq_service::access::{Caller, Right};
 use delayq_service::app::App;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
+use delayq_service::same_site::refuse_foreign;
 
 use super::answer::{SpringError, shown};
 
@@ -56,6 +57,9 @@ impl<R: Right> Asking<R> {
         let given = parts.headers.get(AUTHORIZATION).cloned();
         let namespace = Namespace::new(&app.config.service.namespace)?;
         let spring = &app.config.spring;
+        if given.is_none() && in_path.is_none() {
+            refuse_foreign(&parts.headers)?;
+        }
         let caller = if given.is_none() && in_path.is_none() && spring.is_open() {
             Caller::anybody(namespace.as_str(), &parts.extensions)
         } else {

@@ -1,11 +1,15 @@
 //! The service over gRPC.
 
+use axum::extract::{Request as HttpRequest, State};
+use axum::middleware::Next;
+use axum::response::Response as HttpResponse;
 use delayq_proto::pb::tasks;
 use delayq_proto::pb::tasks::task_service_server::{TaskService, TaskServiceServer};
 use delayq_service::access::Scope;
 use delayq_service::grpc_server::status_of_problem;
 use delayq_service::problem::Problem;
 use delayq_service::stop::Stopping;
+use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 use tonic_health::server::HealthReporter;
 
@@ -24,6 +28,22 @@ pub(super) fn service(service: Service) -> TaskServiceServer<Service> {
         .max_message_bytes
         .saturating_add(BESIDE_BYTES);
     TaskServiceServer::new(service).max_decoding_message_size(limit)
+}
+
+/// Refuses a call without a valid token before its message is read.
+pub(super) async fn knock(
+    State(service): State<Service>,
+    request: HttpRequest,
+    next: Next,
+) -> HttpResponse {
+    let path = request.uri().path().strip_prefix('/');
+    if path.is_some_and(|path| path.starts_with(TaskServiceServer::<Service>::NAME)) {
+        let checked = service.check_caller(request.headers(), request.extensions());
+        if let Err(problem) = checked {
+            return status_of_problem(&problem.without_cause()).into_http();
+        }
+    }
+    next.run(request).await
 }
 
 /// Reports the service as serving until the server begins to stop.

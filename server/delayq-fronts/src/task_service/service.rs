@@ -18,7 +18,7 @@ use super::forms::WhichForm;
 use super::place::{Place, Which};
 use super::state;
 use super::wanted::{Wanted, check_format};
-use crate::client::{Entry, admit};
+use crate::client::{Entry, admit, caller_of};
 
 /// Headers of a task, in addition to `group`.
 const PROJECT: &str = "project";
@@ -45,12 +45,24 @@ impl Service {
         extensions: &Extensions,
         scope: Scope,
     ) -> Result<Context, Problem> {
+        admit(&self.app, &self.entry(), headers, extensions, scope).await
+    }
+
+    /// Refuses a caller without a token, if one is required.
+    pub(super) fn check_caller(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<(), Problem> {
+        caller_of(&self.app, &self.entry(), headers, extensions).map(drop)
+    }
+
+    fn entry(&self) -> Entry<'_> {
         let config = &self.app.config.task_service;
-        let entry = Entry {
+        Entry {
             token: config.token,
             namespace: &config.namespace,
-        };
-        admit(&self.app, &entry, headers, extensions, scope).await
+        }
     }
 
     /// Creates a task, unless an earlier call with the same request id did.

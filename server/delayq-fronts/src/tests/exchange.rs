@@ -106,7 +106,9 @@ impl Replay {
             "admin" => self.admin.clone(),
             _ => self.api.clone(),
         };
-        let (head, body) = router.oneshot(request.unwrap()).await.unwrap().into_parts();
+        let mut request = request.unwrap();
+        request.extensions_mut().insert(super::somebody());
+        let (head, body) = router.oneshot(request).await.unwrap().into_parts();
         Answer {
             status: head.status,
             headers: head.headers,

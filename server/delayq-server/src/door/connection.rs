@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -17,10 +16,12 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tower::ServiceExt;
 use tracing::debug;
 
 use super::Door;
+use super::activity::{Activity, Busy, BusyBody};
 
 /// The interval of pings on an HTTP/2 connection, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(20);
@@ -33,8 +34,7 @@ pub(super) struct Connection {
     /// The connection's share of the listener's limit, and its entry in the metric.
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,
-    /// True once the connection has made a request.
-    is_used: Arc<AtomicBool>,
+    activity: Activity,
 }
 
 /// Counts a connection in the metric while it exists.
@@ -61,7 +61,7 @@ impl Connection {
             _open: OpenConnection::new(door.name),
             door,
             peer,
-            is_used: Arc::default(),
+            activity: Activity::default(),
         }
     }
 
@@ -96,18 +96,21 @@ impl Connection {
     async fn drive<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: I) {
         let door = &*self.door;
         let peer = self.peer;
-        let is_used = Arc::clone(&self.is_used);
+        let (of_requests, activity) = (Arc::clone(&self.door), self.activity.clone());
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            is_used.store(true, Ordering::Relaxed);
-            let router = self.door.router.clone();
-            async move { answer(router, peer, request).await }
+            let (door, busy) = (Arc::clone(&of_requests), activity.begin());
+            async move { answer(&door, peer, request, busy).await }
         });
         let builder = self.builder();
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let mut first_request = pin!(tokio::time::sleep(door.bounds.header_timeout()));
-        let (mut is_stopping, mut is_checked) = (false, false);
+        let mut requests = self.activity.watch();
+        let idle_timeout = door.bounds.header_timeout();
+        let mut idle = pin!(tokio::time::sleep(idle_timeout));
+        let (mut is_stopping, mut is_used, mut is_closing) = (false, false, false);
         loop {
             tokio::select! {
+                // The end of a long request counts before the time that passed during it.
+                biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
                         debug!(error, %peer, "a connection ended with an error");
@@ -118,13 +121,22 @@ impl Connection {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
+                // Does not end, because the connection has a sender itself.
+                _ = requests.changed() => {
+                    is_used = true;
+                    idle.as_mut().reset(Instant::now() + idle_timeout);
+                }
                 // Also applies to a client that sends too little to tell HTTP/1 from HTTP/2.
-                () = first_request.as_mut(), if !is_checked => {
-                    is_checked = true;
-                    if !self.is_used.load(Ordering::Relaxed) {
-                        debug!(%peer, "a connection made no request");
+                () = idle.as_mut(), if *requests.borrow() == 0 => {
+                    if is_closing || !is_used {
+                        debug!(%peer, "an idle connection is closed");
                         return;
                     }
+                    // The client is told which of its requests still count, and has as long again
+                    // to close the connection.
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                    idle.as_mut().reset(Instant::now() + idle_timeout);
                 }
                 () = door.cut.cancelled() => return,
             }
@@ -151,12 +163,27 @@ impl Connection {
     }
 }
 
+/// Answers a request. What is counted of its body is held until the answer begins, or as long as a
+/// handler reads the body.
 async fn answer(
-    router: axum::Router,
+    door: &Door,
     peer: SocketAddr,
     request: Request<Incoming>,
+    busy: Busy,
 ) -> Result<Response, Infallible> {
-    let mut request = request.map(Body::new);
-    request.extensions_mut().insert(ConnectInfo(peer));
-    router.oneshot(request).await
+    let (mut head, body) = request.into_parts();
+    let share = door.bodies.share();
+    let body = share.metered(Body::new(body), &head.headers, door.bounds.body_timeout());
+    let client = door.proxies.client(peer.ip(), &head.headers);
+    let client = if client == peer.ip().to_canonical() {
+        peer
+    } else {
+        SocketAddr::new(client, 0)
+    };
+    head.extensions.insert(ConnectInfo(client));
+    head.extensions.insert(Arc::clone(&share));
+    let answered = door.router.clone().oneshot(Request::from_parts(head, body));
+    let response = answered.await?;
+    drop(share);
+    Ok(response.map(|body| Body::new(BusyBody::new(body, busy))))
 }

@@ -3,11 +3,13 @@
 mod certificates;
 mod encrypted;
 mod hostile;
+mod idle;
 mod leaving;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
 use delayq_service::access::Scope;
 use delayq_service::config::Config;
 use delayq_service::stop::Stopping;
@@ -41,10 +43,16 @@ impl Site {
     }
 
     async fn of(server: Server) -> Self {
+        let routes = router(server.app.clone());
+        Self::serving(server, routes).await
+    }
+
+    /// A server that listens for these routes.
+    async fn serving(server: Server, routes: Router) -> Self {
         let token = server.new_token("test", &Scope::ALL, "default", &[]).await;
         let listener = server.listener().await.unwrap();
         let address = listener.local_addr().unwrap();
-        let door = server.door("test", router(server.app.clone()));
+        let door = server.door("test", routes);
         Self {
             address,
             stopping: server.app.stopping.clone(),

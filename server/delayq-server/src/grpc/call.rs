@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Deref;
 
 use axum::http::header::AUTHORIZATION;
-use axum::http::{Extensions, HeaderMap, HeaderValue};
+use axum::http::{Extensions, HeaderMap};
 use delayq_core::Bucket;
 use delayq_plugin::{TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
@@ -41,8 +41,6 @@ pub(super) trait Run: Operation {
 #[derive(Debug)]
 pub(super) struct Call {
     context: Context,
-    /// The header that authenticated the caller.
-    pub(super) credentials: Option<HeaderValue>,
 }
 
 impl Deref for Call {
@@ -63,19 +61,13 @@ impl Call {
         scope: Option<Scope>,
     ) -> Result<Self, CallError> {
         // The token is checked before any other part of the request.
-        let mut credentials = headers.get(AUTHORIZATION).cloned();
-        let caller = Caller::presenting(credentials.as_ref(), extensions, &app.tokens)?;
-        if let Some(header) = &mut credentials {
-            header.set_sensitive(true);
-        }
+        let header = headers.get(AUTHORIZATION);
+        let caller = Caller::presenting(header, extensions, &app.tokens)?;
         let namespace = namespace(named)?;
         let context = Context::admit(app, caller, &namespace, scope, extensions);
         let mut context = context.await.map_err(CallError::untouched)?;
         context.is_store_of_caller = headers.contains_key(LOGS_ITSELF);
-        Ok(Self {
-            context,
-            credentials,
-        })
+        Ok(Self { context })
     }
 
     /// A type; refused if the token does not cover it.

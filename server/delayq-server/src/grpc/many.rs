@@ -23,7 +23,7 @@ impl Run for pb::CancelAllRequest {
         let types = call.types(&self.task_type)?;
         let (filter, operator) = (filter(self.selection)?, call.operator());
         let made = AllChange::Cancel.make(&operator, types, &filter, self.dry_run);
-        Ok(answer(&made.await?))
+        Ok(answer(&call.while_admitted(made).await?))
     }
 }
 
@@ -34,7 +34,7 @@ impl Run for pb::RescheduleAllRequest {
         let (filter, operator) = (filter(self.selection)?, call.operator());
         let change = AllChange::Reschedule(when);
         let made = change.make(&operator, types, &filter, self.dry_run);
-        Ok(answer(&made.await?))
+        Ok(answer(&call.while_admitted(made).await?))
     }
 }
 

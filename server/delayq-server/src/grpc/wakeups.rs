@@ -1,9 +1,7 @@
 //! The stream of wake-ups.
 
 use std::pin::Pin;
-use std::time::Duration;
 
-use axum::http::{Extensions, HeaderValue};
 use delayq_core::store::Wakeup;
 use delayq_plugin::Result;
 use delayq_plugin::store::Wakeups;
@@ -19,32 +17,21 @@ use super::refusal::CallError;
 /// The stream.
 pub(super) type WakeupStream = Pin<Box<dyn Stream<Item = Result<pb::Wakeup, Status>> + Send>>;
 
-/// How often a stream checks that its token is still valid.
-pub(super) const RECHECK: Duration = Duration::from_millis(500);
-
 /// Completes when a stream has to end, because the token is no longer valid or the server is
 /// shutting down.
-pub(super) async fn end_of(app: App, credentials: Option<HeaderValue>) -> Status {
-    let mut recheck = tokio::time::interval(RECHECK);
-    loop {
-        tokio::select! {
-            () = app.stopping.ended() => {
-                return Status::unavailable("the server is being shut down: open the stream again");
-            }
-            _ = recheck.tick() => {}
+pub(super) async fn end_of(app: App, caller: Caller) -> Status {
+    tokio::select! {
+        () = app.stopping.ended() => {
+            Status::unavailable("the server is being shut down: open the stream again")
         }
-        let nothing = Extensions::new();
-        let caller = Caller::presenting(credentials.as_ref(), &nothing, &app.tokens);
-        if let Err(problem) = caller {
-            return CallError::from(problem).into();
-        }
+        problem = caller.ended(&app.tokens) => CallError::from(problem).into(),
     }
 }
 
 impl Run for pb::WakeupsRequest {
     async fn run(self, call: &Call) -> Result<WakeupStream, CallError> {
         let wakeups = call.store().wakeups();
-        let end = Box::pin(end_of(call.app.clone(), call.credentials.clone()));
+        let end = Box::pin(end_of(call.app.clone(), call.caller.clone()));
         let first = stream::iter([Ok(pb::Wakeup::from(Wakeup::All))]);
         let following = stream::unfold(
             Some((wakeups, end, call.caller.clone())),

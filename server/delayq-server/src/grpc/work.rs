@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::AUTHORIZATION;
@@ -26,6 +27,7 @@ use super::wakeups::end_of;
 use credits::Credits;
 use delayq_service::access::{Caller, Scope};
 use delayq_service::app::App;
+use delayq_service::body::BodyShare;
 use delayq_service::pull::{Demand, Handover, MAX_WAIT, lock_span};
 use held::Held;
 pub(super) use parcel::work_task;
@@ -56,6 +58,7 @@ pub(super) fn open(
 ) -> Result<Response<WorkStream>, Status> {
     let (metadata, extensions, inbound) = request.into_parts();
     let (headers, app) = (metadata.into_headers(), app.clone());
+    let share = extensions.get::<Arc<BodyShare>>().cloned();
     let header = headers.get(AUTHORIZATION);
     Caller::presenting(header, &extensions, &app.tokens).map_err(CallError::from)?;
     let (sender, mut receiver) = mpsc::channel(MAX_UNREAD);
@@ -67,7 +70,7 @@ pub(super) fn open(
             let namespace = &start.namespace;
             let scope = Some(Scope::Work);
             let call = Call::admit(&app, &headers, &extensions, namespace, scope).await?;
-            let mut session = WorkSession::new(call, lock_for, out);
+            let mut session = WorkSession::new(call, lock_for, out, share);
             let ended = session.serve(&mut inbound).await;
             // Ends claims first, or they would claim the tasks that are released next.
             session.claims.clear();
@@ -112,10 +115,12 @@ struct WorkSession {
     held: Held,
     answers: FuturesUnordered<Answer>,
     out: Sender,
+    /// What the stream holds of the room for bodies.
+    share: Option<Arc<BodyShare>>,
 }
 
 impl WorkSession {
-    fn new(call: Call, lock_for: Duration, out: Sender) -> Self {
+    fn new(call: Call, lock_for: Duration, out: Sender, share: Option<Arc<BodyShare>>) -> Self {
         Self {
             call,
             lock_for,
@@ -125,13 +130,14 @@ impl WorkSession {
             held: Held::default(),
             answers: FuturesUnordered::new(),
             out,
+            share,
         }
     }
 
     /// Serves until the worker disconnects, or until it has ended the stream and received all its
     /// answers.
     async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), CallError> {
-        let end = end_of(self.call.app.clone(), self.call.credentials.clone());
+        let end = end_of(self.call.app.clone(), self.call.caller.clone());
         let mut end = std::pin::pin!(end);
         let mut is_open = true;
         while is_open || !self.answers.is_empty() {
@@ -140,6 +146,9 @@ impl WorkSession {
                 message = inbound.message(), if reads => match message {
                     Ok(Some(message)) => {
                         self.take(message)?;
+                        if let Some(share) = &self.share {
+                            share.hold(0).ok();
+                        }
                         continue;
                     }
                     Ok(None) => {

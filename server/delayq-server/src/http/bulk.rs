@@ -1,8 +1,10 @@
 //! Bulk create: lines of JSON in, one outcome for each line out, both streamed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -12,6 +14,7 @@ use delayq_core::job::check_json;
 use delayq_plugin::DelayQueueJob;
 use delayq_service::access::Submit;
 use delayq_service::app::App;
+use delayq_service::body::{BodyShare, problem_of};
 use delayq_service::context::Allowed;
 use delayq_service::json::read_object;
 use delayq_service::operation::{Batch, Submission, submit};
@@ -162,6 +165,7 @@ async fn create_many(
     allowed: Allowed<Submit>,
     State(app): State<App>,
     Path((_, task_type)): Path<(String, String)>,
+    share: Option<Extension<Arc<BodyShare>>>,
     body: Body,
 ) -> Response {
     let longest = app.config.max_message_bytes.saturating_mul(2) + LINE_FRAME;
@@ -171,6 +175,7 @@ async fn create_many(
             task_type,
             longest,
             patience: app.config.connections.body_timeout(),
+            share: share.map(|Extension(share)| share),
             rest: Vec::new(),
             number: 0,
             lines,
@@ -187,6 +192,8 @@ struct BulkReader {
     longest: usize,
     /// The time limit for the next part of the body.
     patience: Duration,
+    /// What the request holds of the room for bodies.
+    share: Option<Arc<BodyShare>>,
     /// An incomplete line.
     rest: Vec<u8>,
     number: u64,
@@ -198,18 +205,27 @@ impl BulkReader {
         let mut parts = body.into_data_stream();
         loop {
             let Ok(part) = tokio::time::timeout(self.patience, parts.next()).await else {
-                return self.stop("nothing more came in time").await;
+                let text = "nothing more came in time";
+                return self.stop(Problem::bad_request(text)).await;
             };
             let Some(part) = part else {
                 break;
             };
-            let Ok(part) = part else {
-                return self.stop("the request was cut off").await;
+            let part = match part {
+                Ok(part) => part,
+                Err(error) => {
+                    let cut_off = || Problem::bad_request("the request was cut off");
+                    return self.stop(problem_of(&error).unwrap_or_else(cut_off)).await;
+                }
             };
             self.take(&part).await?;
+            if let Some(share) = &self.share {
+                // Holds less than before, so there is room for it.
+                share.hold(self.rest.len()).ok();
+            }
             if self.rest.len() > self.longest {
                 let text = format!("longer than {} bytes", self.longest);
-                return self.stop(&text).await;
+                return self.stop(Problem::bad_request(text)).await;
             }
         }
         let last = std::mem::take(&mut self.rest);
@@ -275,10 +291,10 @@ impl BulkReader {
     }
 
     /// Reports that the rest is not read.
-    async fn stop(&self, why: &str) -> Result<(), Gone> {
+    async fn stop(&self, why: Problem) -> Result<(), Gone> {
         let text = format!("{why}: this line and what follows it was not read");
         let mut outcome = LineOutcome::of(self.number + 1);
-        outcome.problem = Some(Problem::bad_request(text));
+        outcome.problem = Some(why.saying(text));
         self.lines.send(&[outcome]).await
     }
 }

@@ -1,10 +1,10 @@
 //! Extractors of request parts, which refuse bad input with a problem.
 
-use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use delayq_service::app::App;
+use delayq_service::body::read;
 use delayq_service::json::read_object;
 use delayq_service::problem::Problem;
 use serde::de::DeserializeOwned;
@@ -32,23 +32,9 @@ impl FromRequest<App> for Body {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let most = app.config.max_message_bytes;
-        if HttpBody::size_hint(request.body()).lower() > u64::try_from(most).unwrap_or(u64::MAX) {
-            return Err(Problem::too_large(format!(
-                "the body has more than {most} bytes"
-            )));
-        }
-        let limit = app.config.connections.body_timeout();
-        let body = tokio::time::timeout(limit, Bytes::from_request(request, app)).await;
-        let body = body.map_err(|_| {
-            Problem::too_slow(format!(
-                "the body was not here after {limit:?}: send it faster"
-            ))
-        })?;
-        let body = body.map_err(|error| match error.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(error.body_text()),
-            _ => Problem::bad_request(error.body_text()),
-        })?;
-        Ok(Self(body.to_vec()))
+        let patience = app.config.connections.body_timeout();
+        let body = read(request.into_body(), most, patience).await?;
+        Ok(Self(body))
     }
 }
 

@@ -93,7 +93,7 @@ async fn cancel_all(
     }
     let (filter, operator) = (matching.filter()?, allowed.operator());
     let made = AllChange::Cancel.make(&operator, &task_type, &filter, matching.dry_run);
-    Ok(Json(made.await?))
+    Ok(Json(allowed.while_admitted(made).await?))
 }
 
 /// Move every matching scheduled task to one time. Repeating it is harmless, but a delay starts
@@ -115,5 +115,5 @@ async fn reschedule_all(
     let (filter, operator) = (matching.filter()?, allowed.operator());
     let change = AllChange::Reschedule(when);
     let made = change.make(&operator, &task_type, &filter, matching.dry_run);
-    Ok(Json(made.await?))
+    Ok(Json(allowed.while_admitted(made).await?))
 }

@@ -146,7 +146,9 @@ async fn purge(
         return Err(Problem::bad_request(text));
     }
     let state = read_state(Some(&purge.state))?;
-    let removed = allowed.operator().purge(&task_type, state).await?;
+    let operator = allowed.operator();
+    let purged = async { Ok(operator.purge(&task_type, state).await?) };
+    let removed = allowed.while_admitted(purged).await?;
     Ok(Json(json!({"removed": removed})))
 }
 

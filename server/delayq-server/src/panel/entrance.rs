@@ -5,20 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{ConnectInfo, Form, FromRequestParts, Request, State};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use delayq_admin::is_same_site;
 use delayq_service::access::Read;
+use delayq_service::body::read;
+use delayq_service::brake::Guesser;
 use delayq_service::context::Everywhere;
-use serde::Deserialize;
+use delayq_service::same_site::is_same_site;
 
 use super::Panel;
 use super::notice::{Notice, page};
-use super::seat::Seat;
+use super::seat::{Seat, role_of};
 use crate::http::shown_metrics;
+
+/// The largest login form, in bytes.
+const MAX_LOGIN_BYTES: usize = 4 * 1_024;
 
 const STYLE: &str = include_str!("../../assets/panel.css");
 
@@ -35,12 +40,6 @@ struct LoginPage<'a> {
 struct NamespacesPage {
     viewer: String,
     namespaces: Vec<String>,
-}
-
-/// The data of the login form.
-#[derive(Debug, Deserialize)]
-pub(super) struct Login {
-    token: String,
 }
 
 pub(super) async fn form() -> Response {
@@ -87,28 +86,38 @@ pub(super) async fn login(
     State(panel): State<Arc<Panel>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     parts: Parts,
-    Form(login): Form<Login>,
+    body: Body,
 ) -> Response {
-    if !is_same_site(&parts, false) {
+    if !is_same_site(&parts.headers, parts.uri.authority()) {
         return foreign();
     }
-    if let Err(wait) = panel.brake.attempt(peer.ip()) {
+    let patience = panel.app.config.connections.body_timeout();
+    let form = match read(body, MAX_LOGIN_BYTES, patience).await {
+        Ok(form) => form,
+        Err(problem) => return Notice::reply(problem.status(), "Not read", &problem.to_string()),
+    };
+    let mut fields = url::form_urlencoded::parse(&form);
+    let token = fields.find(|(name, _)| name == "token");
+    let token = token.map(|(_, token)| token).unwrap_or_default();
+    let text = token.trim();
+    let guesser = Guesser::new(panel.app.tokens.id_of(text), Some(peer.ip()));
+    if let Err(wait) = panel.brake.attempt(&guesser) {
         tracing::warn!(address = %peer.ip(), "too many failed logins; this login is refused");
         return braked(wait);
     }
-    let Some(token) = panel.app.tokens.admit(login.token.trim()) else {
+    let Some(admitted) = panel.app.tokens.admit(text) else {
         tracing::warn!(address = %peer.ip(), "a login failed");
         let text = "This token is not known, has expired or was revoked.";
         return page(StatusCode::UNAUTHORIZED, &LoginPage { text });
     };
-    panel.brake.forgive(peer.ip());
-    let seat = match Seat::of(token) {
-        Ok(seat) => seat,
-        Err(text) => return page(StatusCode::FORBIDDEN, &LoginPage { text }),
-    };
-    match panel.sessions.begin(&seat.token.id).await {
+    panel.brake.forgive(&guesser);
+    if let Err(text) = role_of(&admitted.token) {
+        return page(StatusCode::FORBIDDEN, &LoginPage { text });
+    }
+    match panel.sessions.begin(&admitted).await {
         Ok(secret) => {
-            tracing::info!(token = seat.token.id, address = %peer.ip(), "a user signed in");
+            let token = &admitted.token.id;
+            tracing::info!(token, address = %peer.ip(), "a user signed in");
             away("/", &panel.set_cookie(&secret, panel.sessions.lasts()))
         }
         Err(problem) => Notice::unavailable(&problem),
@@ -116,7 +125,7 @@ pub(super) async fn login(
 }
 
 pub(super) async fn logout(State(panel): State<Arc<Panel>>, parts: Parts) -> Response {
-    if !is_same_site(&parts, false) {
+    if !is_same_site(&parts.headers, parts.uri.authority()) {
         return foreign();
     }
     if let Some(secret) = panel.cookie(&parts.headers)

@@ -67,6 +67,6 @@ impl Pages {
 
 /// The page of a namespace, below `/n/NAME`.
 pub(super) fn mounted(admin: Admin, namespace: &Namespace) -> Router {
-    let admin = admin.authorize(|parts| parts.extensions.get::<Seat>().map(Seat::viewer));
+    let admin = admin.authorize(|parts| parts.extensions.get::<Seat>()?.present_viewer());
     Router::new().merge(admin.at(&format!("/n/{namespace}")))
 }

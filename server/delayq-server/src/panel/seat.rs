@@ -17,23 +17,60 @@ use super::notice::Notice;
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) token: Arc<Token>,
-    pub(super) role: Role,
+    role: Role,
+    session: Session,
+}
+
+/// The session of a user.
+#[derive(Clone, Debug)]
+struct Session {
+    panel: Arc<Panel>,
+    /// The secret of the session.
+    secret: String,
+}
+
+/// The role of a token on the page, or the reason why it may not sign in.
+pub(super) fn role_of(token: &Token) -> Result<Role, &'static str> {
+    if !token.types.is_empty() {
+        return Err("This token is for some types only, and the page shows all of them.");
+    }
+    let roles = [
+        (Scope::Admin, Role::Admin),
+        (Scope::Operate, Role::Operator),
+        (Scope::Read, Role::Viewer),
+    ];
+    let role = roles.into_iter().find(|(scope, _)| token.has(*scope));
+    let role = role.map(|(_, role)| role);
+    role.ok_or("The page takes a token of scope read, operate or admin.")
 }
 
 impl Seat {
-    /// The seat for a token, or the reason why it may not sign in.
-    pub(super) fn of(token: Arc<Token>) -> Result<Self, &'static str> {
-        if !token.types.is_empty() {
-            return Err("This token is for some types only, and the page shows all of them.");
-        }
-        let roles = [
-            (Scope::Admin, Role::Admin),
-            (Scope::Operate, Role::Operator),
-            (Scope::Read, Role::Viewer),
-        ];
-        let role = roles.into_iter().find(|(scope, _)| token.has(*scope));
-        let (_, role) = role.ok_or("The page takes a token of scope read, operate or admin.")?;
-        Ok(Self { token, role })
+    /// The seat of a request, if its session is valid now.
+    async fn of(parts: &Parts, panel: &Arc<Panel>) -> delayq_plugin::Result<Option<Self>> {
+        let Some(secret) = panel.cookie(&parts.headers) else {
+            return Ok(None);
+        };
+        let admitted = panel.sessions.admission(secret, &panel.app.tokens).await?;
+        let seat = admitted.and_then(|admitted| {
+            let role = role_of(&admitted.token).ok()?;
+            let session = Session {
+                panel: Arc::clone(panel),
+                secret: secret.to_owned(),
+            };
+            Some(Self {
+                token: admitted.token,
+                role,
+                session,
+            })
+        });
+        Ok(seat)
+    }
+
+    /// The viewer, unless the session or its token has ended since.
+    pub(super) fn present_viewer(&self) -> Option<Viewer> {
+        let Session { panel, secret } = &self.session;
+        let known = panel.sessions.known_admission(secret, &panel.app.tokens);
+        known.map(|_| self.viewer())
     }
 
     /// The user for the page and for the log of actions.
@@ -47,13 +84,8 @@ impl FromRequestParts<Arc<Panel>> for Seat {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, panel: &Arc<Panel>) -> Result<Self, Response> {
-        let token = match panel.cookie(&parts.headers) {
-            Some(secret) => panel.sessions.token(secret).await,
-            None => Ok(None),
-        };
-        let token = token.map_err(|error| Notice::unavailable(&error.into()))?;
-        let token = token.and_then(|id| panel.app.tokens.valid(&id));
-        let seat = token.and_then(|token| Self::of(token).ok());
+        let seat = Self::of(parts, panel).await;
+        let seat = seat.map_err(|error| Notice::unavailable(&error.into()))?;
         seat.ok_or_else(|| Redirect::to("/login").into_response())
     }
 }

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Clock, Result, Store};
+use delayq_service::access::{Admission, SecretHash, TokenBook};
 use delayq_service::folder_cache::{Contents, FolderCache, kept};
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ struct StoredSession {
     v: u8,
     /// The id of the token.
     token: String,
+    /// The secret that the user signed in with. The session ends with it.
+    secret: SecretHash,
     /// The end, in milliseconds since the epoch.
     until: i64,
 }
@@ -78,14 +81,15 @@ impl Sessions {
         self.lasts
     }
 
-    /// Begins a session for a token; returns its secret.
-    pub(super) async fn begin(&self, token: &str) -> Result<String, Problem> {
+    /// Begins a session for a token; returns the secret of the session.
+    pub(super) async fn begin(&self, admitted: &Admission) -> Result<String, Problem> {
         self.make_room().await?;
         let secret = URL_SAFE_NO_PAD.encode(random()?);
         let lasts = i64::try_from(self.lasts.as_millis()).unwrap_or(i64::MAX);
         let session = StoredSession {
             v: StoredSession::VERSION,
-            token: token.to_owned(),
+            token: admitted.token.id.clone(),
+            secret: admitted.secret.clone(),
             until: self.now().saturating_add(lasts),
         };
         let name = name_of(&secret);
@@ -96,13 +100,22 @@ impl Sessions {
         }
     }
 
-    /// The token id of a session.
-    pub(super) async fn token(&self, secret: &str) -> Result<Option<String>> {
+    /// The token of a session, while the session and the secret that began it are valid.
+    pub(super) async fn admission(
+        &self,
+        secret: &str,
+        tokens: &TokenBook,
+    ) -> Result<Option<Admission>> {
         self.open.refresh().await?;
+        Ok(self.known_admission(secret, tokens))
+    }
+
+    /// The same as [`admission`](Self::admission), as of the last read of the sessions.
+    pub(super) fn known_admission(&self, secret: &str, tokens: &TokenBook) -> Option<Admission> {
         let open = self.open.get();
         let session = open.0.get(&name_of(secret));
-        let session = session.filter(|session| self.now() < session.until);
-        Ok(session.map(|session| session.token.clone()))
+        let session = session.filter(|session| self.now() < session.until)?;
+        tokens.admit_by(&session.token, session.secret.clone())
     }
 
     /// Ends a session.
@@ -158,48 +171,109 @@ fn name_of(secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use delayq_plugin::store::MemoryStore;
+    use delayq_service::access::{NewToken, Scope};
     use delayq_testing::VirtualClock;
 
     use super::*;
 
     const LASTS: Duration = Duration::from_mins(1);
 
-    /// The sessions of two servers on one store.
-    fn two() -> (Arc<VirtualClock>, [Sessions; 2]) {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let clock = Arc::new(VirtualClock::default());
-        let open = || Sessions::new(Arc::clone(&store), Arc::clone(&clock) as _, LASTS);
-        let servers = [open(), open()];
-        (clock, servers)
+    /// The sessions of two servers on one store, and their tokens.
+    struct TwoServers {
+        clock: Arc<VirtualClock>,
+        tokens: Arc<TokenBook>,
+        sessions: [Sessions; 2],
+    }
+
+    impl TwoServers {
+        async fn open() -> Self {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+            let clock = Arc::new(VirtualClock::default());
+            let open = || Sessions::new(Arc::clone(&store), Arc::clone(&clock) as _, LASTS);
+            let tokens = TokenBook::open(Arc::clone(&store), Arc::clone(&clock) as _);
+            Self {
+                tokens: tokens.await.unwrap(),
+                sessions: [open(), open()],
+                clock,
+            }
+        }
+
+        async fn token(&self, name: &str) -> Admission {
+            let new = NewToken {
+                name: name.to_owned(),
+                scopes: [Scope::Read].into(),
+                namespace: "*".to_owned(),
+                types: Vec::new(),
+                expires_at: None,
+                rate: None,
+                max_message_bytes: None,
+                max_pending: None,
+            };
+            let (_, text) = self.tokens.create(new).await.unwrap();
+            self.tokens.admit(&text).unwrap()
+        }
+
+        /// The name of the token that each server knows for a session.
+        async fn names(&self, session: &str) -> [Option<String>; 2] {
+            let [one, other] = &self.sessions;
+            let name = async |server: &Sessions| {
+                let admitted = server.admission(session, &self.tokens).await.unwrap();
+                admitted.map(|admitted| admitted.token.name.clone())
+            };
+            [name(one).await, name(other).await]
+        }
+    }
+
+    fn both(name: &str) -> [Option<String>; 2] {
+        [Some(name.to_owned()), Some(name.to_owned())]
     }
 
     #[tokio::test]
     async fn a_session_begins_and_ends_on_every_server() {
-        let (clock, [one, other]) = two();
-        let (a, b) = (
-            one.begin("a").await.unwrap(),
-            other.begin("b").await.unwrap(),
-        );
-        for server in [&one, &other] {
-            assert_eq!(server.token(&a).await.unwrap().as_deref(), Some("a"));
-            assert_eq!(server.token(&b).await.unwrap().as_deref(), Some("b"));
-        }
+        let servers = TwoServers::open().await;
+        let [one, other] = &servers.sessions;
+        let a = one.begin(&servers.token("a").await).await.unwrap();
+        let b = other.begin(&servers.token("b").await).await.unwrap();
+        assert_eq!(servers.names(&a).await, both("a"));
+        assert_eq!(servers.names(&b).await, both("b"));
         one.end(&a).await.unwrap();
-        assert_eq!(other.token(&a).await.unwrap(), None, "ended elsewhere");
-        clock.advance(LASTS);
-        assert_eq!(one.token(&b).await.unwrap(), None, "over");
+        assert_eq!(servers.names(&a).await, [None, None], "ended elsewhere");
+        servers.clock.advance(LASTS);
+        assert_eq!(servers.names(&b).await, [None, None], "over");
         let secret = one.form_secret().await.unwrap();
         assert_eq!(secret, other.form_secret().await.unwrap());
     }
 
     #[tokio::test]
+    async fn a_session_lasts_no_longer_than_the_secret_that_began_it() {
+        let servers = TwoServers::open().await;
+        let token = servers.token("a").await;
+        let id = &token.token.id;
+        let first = servers.sessions[0].begin(&token).await.unwrap();
+        let overlap = LASTS / 2;
+        let rotated = servers.tokens.rotate(id, overlap).await.unwrap();
+        let (_, text) = rotated.unwrap();
+        let token = servers.tokens.admit(&text).unwrap();
+        let second = servers.sessions[1].begin(&token).await.unwrap();
+        assert_eq!(servers.names(&first).await, both("a"), "overlap");
+        servers.clock.advance(overlap);
+        assert_eq!(servers.names(&first).await, [None, None]);
+        assert_eq!(servers.names(&second).await, both("a"));
+        let at_once = Duration::ZERO;
+        servers.tokens.rotate(id, at_once).await.unwrap().unwrap();
+        assert_eq!(servers.names(&second).await, [None, None]);
+    }
+
+    #[tokio::test]
     async fn there_are_no_more_than_a_thousand_and_none_that_is_over() {
-        let (clock, [server, _]) = two();
-        let first = server.begin("first").await.unwrap();
-        clock.advance(Duration::from_millis(1));
+        let servers = TwoServers::open().await;
+        let (server, token) = (&servers.sessions[0], servers.token("a").await);
+        let first = server.begin(&token).await.unwrap();
+        servers.clock.advance(Duration::from_millis(1));
         let more = StoredSession {
             v: 1,
-            token: "more".to_owned(),
+            token: token.token.id.clone(),
+            secret: token.secret.clone(),
             until: server.now() + 60_000,
         };
         let more = serde_json::to_string(&more).unwrap();
@@ -210,11 +284,11 @@ mod tests {
                 .write_document(FOLDER, &name, &more, Expected::Any);
             let _ = written.await.unwrap();
         }
-        server.begin("newest").await.unwrap();
-        assert_eq!(server.token(&first).await.unwrap(), None);
+        server.begin(&token).await.unwrap();
+        assert_eq!(servers.names(&first).await, [None, None]);
         assert_eq!(server.open.get().0.len(), MAX_SESSIONS);
-        clock.advance(LASTS);
-        server.begin("last").await.unwrap();
+        servers.clock.advance(LASTS);
+        server.begin(&token).await.unwrap();
         assert_eq!(server.open.get().0.len(), 1);
     }
 }

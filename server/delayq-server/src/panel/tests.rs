@@ -1,6 +1,7 @@
 //! The admin listener, asked without a network.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -8,6 +9,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, header};
 use delayq_plugin::Namespace;
 use delayq_service::access::Scope;
+use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -32,8 +34,12 @@ impl Site {
             .await
     }
 
-    async fn send(&self, mut request: Request<Body>) -> Response<Body> {
+    async fn send(&self, request: Request<Body>) -> Response<Body> {
         let peer = SocketAddr::from(([10, 0, 0, 1], 5));
+        self.send_from(peer, request).await
+    }
+
+    async fn send_from(&self, peer: SocketAddr, mut request: Request<Body>) -> Response<Body> {
         request.extensions_mut().insert(ConnectInfo(peer));
         self.app.clone().oneshot(request).await.unwrap()
     }
@@ -159,6 +165,36 @@ async fn a_session_ends_with_a_logout_and_with_its_token() {
     assert_eq!(site.get("/", pair(&other)).await.0, StatusCode::SEE_OTHER);
 }
 
+/// The stream of a page that is open shows nothing more, and the login is asked for again.
+#[tokio::test]
+async fn whatever_a_session_has_open_ends_with_the_secret_that_it_began_with() {
+    let site = Site::open().await;
+    let tokens = &site.server.app.tokens;
+    for ends_by_rotation in [true, false] {
+        let token = site.token(Scope::Read, "*", &[]).await;
+        let session = site.login(&token).await.unwrap();
+        let request = Request::get("/n/default")
+            .header(header::COOKIE, pair(&session))
+            .header(header::ACCEPT, "text/event-stream");
+        let stream = site.send(request.body(Body::empty()).unwrap()).await;
+        let mut events = stream.into_body().into_data_stream();
+        let first = events.next().await.unwrap().unwrap();
+        assert!(first.starts_with(b"data: "), "{first:?}");
+        let id = token.split('_').nth(1).unwrap();
+        if ends_by_rotation {
+            tokens.rotate(id, Duration::ZERO).await.unwrap().unwrap();
+        } else {
+            let out = site.post("/logout", pair(&session), String::new()).await;
+            assert_eq!(out.status(), StatusCode::SEE_OTHER);
+        }
+        assert!(
+            events.next().await.is_none(),
+            "rotation: {ends_by_rotation}"
+        );
+        assert_eq!(site.get("/", pair(&session)).await.0, StatusCode::SEE_OTHER);
+    }
+}
+
 /// Behind a balancer each request may reach another server.
 #[tokio::test]
 async fn a_session_and_its_forms_are_good_on_every_server_of_a_store() {
@@ -181,9 +217,37 @@ async fn a_session_and_its_forms_are_good_on_every_server_of_a_store() {
 }
 
 #[tokio::test]
+async fn guessing_a_token_brakes_nobody_else() {
+    let site = Site::open().await;
+    let [token, other] = [
+        site.token(Scope::Read, "*", &[]).await,
+        site.token(Scope::Read, "*", &[]).await,
+    ];
+    // Inventing ids gains nothing, and costs nobody anything.
+    for n in 0..200 {
+        let wanted = if n < 5 { 401 } else { 429 };
+        let said = site.login(&format!("dq_{n}_b")).await.unwrap_err();
+        assert_eq!(said.as_u16(), wanted, "{n}");
+    }
+    let id = token.split('_').nth(1).unwrap();
+    for _ in 0..5 {
+        let wrong = site.login(&format!("dq_{id}_b")).await;
+        assert_eq!(wrong, Err(StatusCode::UNAUTHORIZED));
+    }
+    let braked = site.login(&token).await;
+    assert_eq!(braked, Err(StatusCode::TOO_MANY_REQUESTS));
+    assert!(site.login(&other).await.is_ok(), "another token");
+    let elsewhere = SocketAddr::from(([10, 0, 0, 2], 5));
+    let login = Request::post("/login").body(Body::from(format!("token={token}")));
+    let reply = site.send_from(elsewhere, login.unwrap()).await;
+    assert_eq!(reply.status(), StatusCode::SEE_OTHER, "another address");
+}
+
+#[tokio::test]
 async fn guessing_is_braked_and_a_form_of_another_site_is_refused() {
     let site = Site::open().await;
     let token = site.token(Scope::Read, "*", &[]).await;
+    let id = token.split('_').nth(1).unwrap();
     for _ in 0..10 {
         assert!(
             site.login(&token).await.is_ok(),
@@ -191,21 +255,26 @@ async fn guessing_is_braked_and_a_form_of_another_site_is_refused() {
         );
     }
     for _ in 0..5 {
-        assert_eq!(site.login("dq_a_b").await, Err(StatusCode::UNAUTHORIZED));
+        let wrong = site.login(&format!("dq_{id}_b")).await;
+        assert_eq!(wrong, Err(StatusCode::UNAUTHORIZED));
     }
     let braked = site.post("/login", "", format!("token={token}")).await;
     assert_eq!(braked.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(braked.headers().contains_key(header::RETRY_AFTER));
-    for (path, from) in [
-        ("/login", "cross-site"),
-        ("/login", "none"),
-        ("/logout", "none"),
+    for (path, name, from) in [
+        ("/login", "sec-fetch-site", "cross-site"),
+        ("/login", "sec-fetch-site", "none"),
+        ("/logout", "sec-fetch-site", "none"),
+        ("/login", "origin", "null"),
+        ("/logout", "origin", "null"),
+        ("/login", "origin", "https://evil.example"),
     ] {
         let request = Request::post(path)
-            .header("sec-fetch-site", from)
+            .header(name, from)
+            .header(header::HOST, "shop.example")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(Body::from(format!("token={token}")));
         let status = site.send(request.unwrap()).await.status();
-        assert_eq!(status, StatusCode::FORBIDDEN, "{path} {from}");
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path} {name} {from}");
     }
 }

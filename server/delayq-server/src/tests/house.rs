@@ -93,6 +93,7 @@ pub(super) async fn ask(router: &Router, request: Request<Body>) -> Answer {
         Some(code) if code == "5" => 404,
         Some(code) if code == "7" => 403,
         Some(code) if code == "8" => 429,
+        Some(code) if code == "14" => 503,
         Some(code) if code == "16" => 401,
         _ => head.status.as_u16(),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest};
 use delayq_plugin::{
-    Clock, DelayQueueJob, InstanceId, SystemClock, TaskState, TaskType, hours, millis,
+    Clock, DelayQueueJob, InstanceId, SystemClock, TaskState, TaskType, hours, seconds,
 };
 use delayq_service::config::NamespaceLimits;
 use delayq_service::pull::{Demand, Pulled};

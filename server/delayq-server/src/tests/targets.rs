@@ -78,6 +78,65 @@ async fn a_target_is_set_shown_listed_and_removed_at_both_doors() {
     assert_eq!(statuses, [204, 404, 404, 200, 200]);
 }
 
+#[tokio::test]
+async fn the_query_of_a_url_is_shown_at_no_door_and_is_kept_when_it_is_sent_back() {
+    const URL: &str = "https://example.org/hook?key=of-the-shop&b=1";
+    let house = House::open("walk-query", NamespaceLimits::default()).await;
+    let namespace = house.namespace.to_owned();
+    let target = |url: &str| json!({"http": {"url": url}}).to_string();
+    let path = "types/mail.send/target";
+    let set = |url: &str| pb::SetTargetRequest {
+        namespace: namespace.clone(),
+        task_type: "mail.send".to_owned(),
+        target: target(url),
+    };
+    let get = pb::GetTargetRequest {
+        namespace: namespace.clone(),
+        task_type: "mail.send".to_owned(),
+    };
+    let all = pb::TargetsRequest {
+        namespace: namespace.clone(),
+    };
+    let announce = pb::AnnounceCalleeRequest {
+        namespace: namespace.clone(),
+        name: "shop-1".to_owned(),
+        url: URL.to_owned(),
+        task_types: vec!["order.cancel".to_owned()],
+        lease: None,
+    };
+    let callees = pb::CalleesRequest {
+        namespace: namespace.clone(),
+    };
+    let masked = "https://example.org/hook?***";
+    let shown = [
+        house.v1("PUT", path, &target(URL)).await,
+        house.grpc("SetTarget", &set(URL)).await,
+        house.v1("PUT", path, &target(masked)).await,
+        house.grpc("SetTarget", &set(masked)).await,
+        house.v1("GET", path, "").await,
+        house.v1("GET", "targets", "").await,
+        house.grpc("GetTarget", &get).await,
+        house.grpc("Targets", &all).await,
+        house.grpc("AnnounceCallee", &announce).await,
+        house.v1("GET", "callees", "").await,
+        house.grpc("Callees", &callees).await,
+    ];
+    for answer in &shown {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(!answer.text.contains("of-the-shop"), "{answer:?}");
+        let shows_url = answer.text.contains("example.org");
+        assert!(!shows_url || answer.text.contains(masked), "{answer:?}");
+    }
+    let store = std::sync::Arc::clone(house.space().await.tasks.store());
+    let stored = store.folder("targets").await.unwrap().documents;
+    assert!(stored[0].body.contains(URL), "{stored:?}");
+    let logged = format!("{:?}", store.actions(None, 100).await.unwrap());
+    assert!(
+        logged.contains("example.org") && !logged.contains("of-the-shop"),
+        "{logged}"
+    );
+}
+
 /// What both doors say of the task `a`, which falls due meanwhile.
 async fn answers(house: &House) -> Vec<Answer> {
     let (namespace, task_type) = (house.namespace.to_owned(), "mail".to_owned());

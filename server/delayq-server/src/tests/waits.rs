@@ -68,9 +68,40 @@ fn requests(house: &House, token: &str) -> Vec<(&'static str, u16, Request<Body>
     ]
 }
 
+/// How the right of a request ends while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RightEnd {
+    /// The token is revoked.
+    Revoked,
+    /// The token gets another secret, and the present one ends at once.
+    Rotated,
+}
+
+impl RightEnd {
+    async fn make(self, house: &House, token: &str) {
+        let id = token.split('_').nth(1).unwrap();
+        let tokens = &house.server.app.tokens;
+        let has_ended = match self {
+            Self::Revoked => tokens.revoke(id).await.unwrap(),
+            Self::Rotated => tokens.rotate(id, Duration::ZERO).await.unwrap().is_some(),
+        };
+        assert!(has_ended);
+    }
+}
+
 #[tokio::test]
 async fn whatever_waits_ends_with_its_token_at_every_door() {
     let house = House::open("walk-waits", NamespaceLimits::default()).await;
+    everything_ends(&house, RightEnd::Revoked).await;
+}
+
+#[tokio::test]
+async fn whatever_waits_ends_with_the_secret_that_asked_for_it_at_every_door() {
+    let house = House::open("walk-rotated", NamespaceLimits::default()).await;
+    everything_ends(&house, RightEnd::Rotated).await;
+}
+
+async fn everything_ends(house: &House, right_end: RightEnd) {
     let space = house.space().await;
     let send = async |task_type: &str, id: &str| {
         let job = DelayQueueJob::raw(task_type, "a secret").id(id);
@@ -104,14 +135,13 @@ async fn whatever_waits_ends_with_its_token_at_every_door() {
     let leaving = leaving.await;
     let app = house.server.app.clone();
     let router = http::router(app.clone()).merge(grpc::router(app));
-    let waiting = requests(&house, &leaving).into_iter();
+    let waiting = requests(house, &leaving).into_iter();
     let waiting = join_all(waiting.map(|(what, status, request)| {
         let router = &router;
         async move { (what, status, ask(router, request).await) }
     }));
     let meanwhile = async {
-        let id = leaving.split('_').nth(1).unwrap();
-        assert!(house.server.app.tokens.revoke(id).await.unwrap());
+        right_end.make(house, &leaving).await;
         for task_type in ["claim", "Pull"] {
             send(task_type, "a").await;
         }

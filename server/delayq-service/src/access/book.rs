@@ -8,7 +8,7 @@ use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Clock, Error, Result, Store, Timestamp};
 use tracing::{error, warn};
 
-use super::secret::{Presented, generate};
+use super::secret::{Presented, SecretHash, generate};
 use super::token::EarlierSecret;
 use super::{Scope, Token};
 use crate::folder_cache::{Contents, FolderCache};
@@ -27,6 +27,13 @@ pub struct NewToken {
     pub rate: Option<u32>,
     pub max_message_bytes: Option<usize>,
     pub max_pending: Option<u64>,
+}
+
+/// A token, and the secret that its user has shown. What is admitted by a secret ends with it.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    pub token: Arc<Token>,
+    pub secret: SecretHash,
 }
 
 /// The tokens of all servers on one store. Every server refuses a revoked token within a second.
@@ -88,27 +95,30 @@ impl TokenBook {
         self.tokens.get().0.get(id).cloned()
     }
 
-    /// Returns the token with this text, if it is valid now.
-    pub fn admit(&self, text: &str) -> Option<Arc<Token>> {
+    /// Admits the token with this text, if it is valid now.
+    pub fn admit(&self, text: &str) -> Option<Admission> {
         let presented = Presented::read(text)?;
-        let token = self.get(presented.id)?;
-        token.admits(&presented, self.clock.now()).then_some(token)
+        self.admit_by(presented.id, presented.hash())
     }
 
-    /// Returns the token with this id, if it is valid now.
-    pub fn valid(&self, id: &str) -> Option<Arc<Token>> {
+    /// The id in the text of a token, if there is a token with this id.
+    pub fn id_of(&self, text: &str) -> Option<String> {
+        let presented = Presented::read(text)?;
+        self.get(presented.id).map(|token| token.id.clone())
+    }
+
+    /// Admits the token with this id and this secret, if both are valid now.
+    pub fn admit_by(&self, id: &str, secret: SecretHash) -> Option<Admission> {
         let token = self.get(id)?;
-        let now = self.clock.now().as_millis();
-        token
-            .expires_at
-            .is_none_or(|end| now < end)
-            .then_some(token)
+        let is_admitted = token.admits(&secret, self.clock.now());
+        is_admitted.then_some(Admission { token, secret })
     }
 
-    /// Returns true if an admitted token is still valid. The rights of a token never change.
-    pub fn is_valid(&self, admitted: &Token) -> bool {
-        let present = self.get(&admitted.id);
-        present.is_some_and(|present| !present.is_expired(self.clock.now()))
+    /// Returns true while the secret that was admitted is valid. It ends with its token, and with a
+    /// rotation.
+    pub fn is_valid(&self, admitted: &Admission) -> bool {
+        let present = self.get(&admitted.token.id);
+        present.is_some_and(|present| present.admits(&admitted.secret, self.clock.now()))
     }
 
     /// All tokens, sorted by id.

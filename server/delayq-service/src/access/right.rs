@@ -1,7 +1,7 @@
 //! The caller of a request, and the rights of its token.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue};
 use delayq_plugin::{Namespace, TaskType, TypePattern};
 
-use super::{Scope, Token, TokenBook};
+use super::{Admission, Scope, Token, TokenBook};
 use crate::problem::Problem;
 
 /// How often a long-running call checks that its token is still valid.
@@ -50,6 +50,12 @@ pub(super) fn bearer(header: &HeaderValue) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
+/// The IP address of the client of a request, if known.
+pub fn client_address(extensions: &Extensions) -> Option<IpAddr> {
+    let client = extensions.get::<ConnectInfo<SocketAddr>>();
+    client.map(|client| client.0.ip())
+}
+
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -57,16 +63,16 @@ pub struct Caller {
     pub token: Arc<Token>,
     /// The IP address of the caller.
     pub origin: String,
-    /// True if a front admitted the caller by its own rules. The token is then not one of the
-    /// server's.
-    is_of_front: bool,
+    /// The token as admitted. `None` if a front admitted the caller by its own rules; the token is
+    /// then not one of the server's.
+    admission: Option<Admission>,
 }
 
 impl fmt::Display for Caller {
     /// Writes the name under which actions are logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Token { id, name, .. } = &*self.token;
-        if self.is_of_front {
+        if self.admission.is_none() {
             return f.write_str(name);
         }
         write!(f, "{name} ({id})")
@@ -97,14 +103,14 @@ impl Caller {
                         Basic, is not read";
             Problem::unauthorized(text)
         })?;
-        let token = tokens.admit(text).ok_or_else(|| match tokens.loss() {
+        let admission = tokens.admit(text).ok_or_else(|| match tokens.loss() {
             Some(loss) => Problem::not_ready(loss),
             None => Problem::unauthorized("this token is not known, has expired or was revoked"),
         })?;
         Ok(Self {
-            token,
+            token: Arc::clone(&admission.token),
             origin: Self::origin_of(extensions),
-            is_of_front: false,
+            admission: Some(admission),
         })
     }
 
@@ -129,7 +135,7 @@ impl Caller {
         Self {
             token: Arc::new(token),
             origin,
-            is_of_front: true,
+            admission: None,
         }
     }
 
@@ -141,16 +147,16 @@ impl Caller {
 
     /// The IP address that a request came from; `?` if unknown.
     pub fn origin_of(extensions: &Extensions) -> String {
-        let peer = extensions.get::<ConnectInfo<SocketAddr>>();
-        peer.map_or("?".to_owned(), |peer| peer.0.ip().to_string())
+        client_address(extensions).map_or("?".to_owned(), |address| address.to_string())
     }
 
-    /// Refuses a token that was revoked, changed or expired since the request began.
+    /// Refuses a token that was revoked, rotated or expired since the request began.
     pub fn is_still(&self, tokens: &TokenBook) -> Result<(), Problem> {
-        if self.is_of_front || tokens.is_valid(&self.token) {
+        let admission = self.admission.as_ref();
+        if admission.is_none_or(|admission| tokens.is_valid(admission)) {
             return Ok(());
         }
-        let text = "this token has expired or was revoked while the request waited";
+        let text = "this token has expired, or was revoked or rotated, while the request waited";
         Err(Problem::unauthorized(text))
     }
 

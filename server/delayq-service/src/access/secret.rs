@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -14,24 +15,34 @@ const PREFIX: &str = "dq";
 
 /// A token as its user holds it: `dq_ID_SECRET`.
 #[derive(Debug)]
-pub struct Presented<'a> {
-    pub id: &'a str,
+pub(super) struct Presented<'a> {
+    pub(super) id: &'a str,
     secret: &'a str,
 }
 
 impl<'a> Presented<'a> {
     /// Reads a token; `None` for a text of another form.
-    pub fn read(text: &'a str) -> Option<Self> {
+    pub(super) fn read(text: &'a str) -> Option<Self> {
         let (prefix, rest) = text.split_once('_')?;
         let (id, secret) = rest.split_once('_')?;
         let is_token = prefix == PREFIX && !id.is_empty() && !secret.is_empty();
         is_token.then_some(Self { id, secret })
     }
 
-    /// Returns true if the secret has this hash. Compares in constant time.
-    pub fn has_hash(&self, hash: &str) -> bool {
-        let own = hash_of(self.secret);
-        own.as_bytes().ct_eq(hash.as_bytes()).into()
+    /// The hash of the secret.
+    pub(super) fn hash(&self) -> SecretHash {
+        SecretHash(hash_of(self.secret))
+    }
+}
+
+/// The hash of a secret. It may be stored, as the secret cannot be found from it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SecretHash(String);
+
+impl SecretHash {
+    /// Compares in constant time.
+    pub fn is(&self, hash: &str) -> bool {
+        self.0.as_bytes().ct_eq(hash.as_bytes()).into()
     }
 }
 
@@ -67,10 +78,10 @@ mod tests {
     fn a_token_is_known_by_its_secret_alone() {
         let (text, hash) = generate("01ABC").unwrap();
         let token = Presented::read(&text).unwrap();
-        assert!(token.id == "01ABC" && token.has_hash(&hash));
+        assert!(token.id == "01ABC" && token.hash().is(&hash));
         assert!(text.len() == "dq_01ABC_".len() + 43);
         let (_, other) = generate("01ABC").unwrap();
-        assert!(!token.has_hash(&other) && !token.has_hash(""));
+        assert!(!token.hash().is(&other) && !token.hash().is(""));
         for bad in ["", "dq", "dq_01ABC", "dq_01ABC_", "dq__x", "bearer_a_b"] {
             assert!(Presented::read(bad).is_none(), "{bad}");
         }

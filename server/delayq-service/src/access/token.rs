@@ -8,7 +8,7 @@ use delayq_plugin::{Namespace, TaskType, Timestamp, TypePattern};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::secret::Presented;
+use super::secret::SecretHash;
 
 /// A right that a token grants.
 #[derive(
@@ -113,13 +113,12 @@ impl Token {
     /// The version that this release writes, and the newest that it reads.
     pub const VERSION: u32 = 1;
 
-    /// Returns true if the presented text is this token's and the token is valid now.
-    pub fn admits(&self, presented: &Presented<'_>, at: Timestamp) -> bool {
+    /// Returns true if the secret is this token's, and if both are valid now.
+    pub fn admits(&self, secret: &SecretHash, at: Timestamp) -> bool {
         let now = at.as_millis();
-        let is_own = presented.has_hash(&self.hash);
+        let is_own = secret.is(&self.hash);
         let earlier = self.earlier.as_ref();
-        let is_earlier =
-            earlier.is_some_and(|old| presented.has_hash(&old.hash) && now < old.until);
+        let is_earlier = earlier.is_some_and(|old| secret.is(&old.hash) && now < old.until);
         (is_own || is_earlier) && !self.is_expired(at)
     }
 
@@ -160,7 +159,7 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
-    use super::super::secret::generate;
+    use super::super::secret::{Presented, generate};
     use super::*;
 
     fn token(hash: &str) -> Token {
@@ -185,7 +184,7 @@ mod tests {
     fn a_token_is_valid_until_its_end_and_an_earlier_secret_for_its_overlap() {
         let (old_text, old_hash) = generate("01ABC").unwrap();
         let (new_text, new_hash) = generate("01ABC").unwrap();
-        let [old, new] = [&old_text, &new_text].map(|text| Presented::read(text).unwrap());
+        let [old, new] = [&old_text, &new_text].map(|text| Presented::read(text).unwrap().hash());
         let mut rotated = token(&new_hash);
         let earlier = EarlierSecret {
             hash: old_hash,

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Config, ConfigError};
+use crate::proxies::TrustedProxies;
+
 /// The number of lock expiries after which a task is dead, if the configuration names none.
 const MAX_LOCK_EXPIRIES: u32 = 5;
 
@@ -49,13 +52,13 @@ impl NamespaceLimits {
     }
 }
 
-/// Limits of connections, for each listener separately.
+/// Limits of connections. Those of counts are for each listener separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionsConfig {
     /// Open connections; the server answers further ones with 503 and closes them.
     pub max: usize,
-    /// The time for the headers of a request, and the idle time of an HTTP/1 connection.
+    /// The time for the headers of a request, and the idle time of a connection.
     pub header_timeout_ms: u64,
     /// The time for the body of a request that is read as a whole.
     pub body_timeout_ms: u64,
@@ -63,6 +66,11 @@ pub struct ConnectionsConfig {
     pub max_header_bytes: u32,
     /// Concurrent requests on one HTTP/2 connection.
     pub max_streams: u32,
+    /// The bytes of request bodies that are held at once, of all listeners together. A request
+    /// above this is refused.
+    pub max_body_bytes: usize,
+    /// Proxies whose `X-Forwarded-For` and `Forwarded` count: addresses and networks.
+    pub trusted_proxies: Vec<String>,
 }
 
 impl Default for ConnectionsConfig {
@@ -73,6 +81,8 @@ impl Default for ConnectionsConfig {
             body_timeout_ms: 30_000,
             max_header_bytes: 64 * 1_024,
             max_streams: 200,
+            max_body_bytes: 256 << 20,
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -115,4 +125,14 @@ impl StopConfig {
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
     }
+}
+
+/// Refuses proxies that are no addresses or networks.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    let proxies = TrustedProxies::new(&config.connections.trusted_proxies);
+    proxies.map(drop).map_err(|bad| ConfigError::Refused {
+        option: "connections.trusted_proxies".to_owned(),
+        value: bad.text,
+        reason: bad.reason,
+    })
 }

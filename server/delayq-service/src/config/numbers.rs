@@ -16,7 +16,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const MANY: u64 = u32::MAX as u64;
 
 /// Each option that is a number, with its least and its largest value. `*` stands for a name.
-pub(super) const RANGES: [(&str, u64, u64); 23] = [
+pub(super) const RANGES: [(&str, u64, u64); 24] = [
     ("max_message_bytes", 1, MESSAGE),
     ("remembered", 1, MAX_REMEMBERED as u64),
     ("namespaces.*.limits.rate", 1, MANY),
@@ -40,6 +40,8 @@ pub(super) const RANGES: [(&str, u64, u64); 23] = [
     ("connections.body_timeout_ms", 100, HOUR_MS),
     ("connections.max_header_bytes", 8_192, 16 << 20),
     ("connections.max_streams", 1, 1 << 20),
+    // A single bulk publish of lmstfy has up to 65 MiB.
+    ("connections.max_body_bytes", 80 << 20, 1 << 40),
     ("stop.ready_grace_ms", 0, HOUR_MS),
     ("stop.grace_ms", 0, DAY_MS),
 ];

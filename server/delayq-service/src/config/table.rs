@@ -71,7 +71,7 @@ fn full() -> Value {
     let limits = json!({"rate": 1, "max_pending": 1, "max_message_bytes": 1});
     let text = json!({
         "namespaces": {"NAME": {"limits": limits}},
-        "limits": {"token_rate": 1, "namespace": limits},
+        "limits": {"max_lock_expiries": 5, "token_rate": 1, "namespace": limits},
         "push": {"allow_ports": [22]},
     });
     let config: Config = serde_json::from_value(text).unwrap();

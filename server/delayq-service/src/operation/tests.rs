@@ -11,6 +11,7 @@ use crate::access::{Caller, Scope};
 use crate::app::App;
 use crate::context::Context;
 use crate::draining::Draining;
+use crate::problem::Problem;
 use crate::testing;
 
 /// Callers with a token each, for these types of the default namespace.
@@ -27,6 +28,21 @@ async fn contexts<const N: usize>(scope: Scope, types: [&[&str]; N]) -> [Context
         contexts.push(Context::within(&app, caller, space));
     }
     contexts.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn what_takes_long_stops_with_the_secret_that_asked_for_it() {
+    let [caller] = contexts(Scope::Operate, [&[]]).await;
+    let done = caller.while_admitted(async { Ok(7) }).await;
+    assert_eq!(done.unwrap(), 7);
+    let tokens = &caller.app.tokens;
+    let id = &caller.caller.token.id;
+    tokens.rotate(id, Duration::from_hours(1)).await.unwrap();
+    caller.recheck().unwrap();
+    tokens.rotate(id, Duration::ZERO).await.unwrap();
+    let endless = std::future::pending::<Result<(), Problem>>();
+    let stopped = caller.while_admitted(endless).await.unwrap_err();
+    assert_eq!(stopped.status(), 401, "{stopped}");
 }
 
 #[tokio::test]
@@ -47,16 +63,24 @@ async fn a_target_is_set_shown_without_secrets_logged_and_removed() {
     assert_eq!(shown["http"]["headers"]["x-key"], "***");
     let text = shown.to_string();
     assert!(!text.contains("hush") && !text.contains(&secret), "{text}");
+    assert!(
+        text.contains("/hook?***\"") && !text.contains("key=1"),
+        "{text}"
+    );
     // Sent back as it was shown, it stays as it is.
     let again = target::set(space, &operator, &mail, text.as_bytes()).await;
     let (again, secret) = again.unwrap();
     assert_eq!((json!(again), secret), (shown, None));
     // What is never shown goes to no other server, and is not made up.
-    let near = text.replace("/hook", "/other");
+    let other_query = text.replace("/hook", "/other");
+    let refused = target::set(space, &operator, &mail, other_query.as_bytes()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("give its query"), "{refused}");
+    let near = text.replace("/hook?***", "/other");
     target::set(space, &operator, &mail, near.as_bytes())
         .await
         .unwrap();
-    let stolen = text.replace("example.org", "example.com");
+    let stolen = text.replace("example.org/hook?***", "example.com/hook");
     let refused = target::set(space, &operator, &mail, stolen.as_bytes()).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("x-key"), "{refused}");

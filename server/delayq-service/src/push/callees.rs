@@ -8,6 +8,7 @@ use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskType, Timestam
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
+use super::secret::shown_url;
 use crate::discovery::{Form, Index, Instance, Trust};
 use crate::folder_cache::{Contents, FolderCache};
 
@@ -40,6 +41,12 @@ impl Announced {
             types,
             until_ms: until.as_millis(),
         }
+    }
+
+    /// The announcement as it is shown, without the query of its URL.
+    pub(super) fn shown(mut self) -> Self {
+        self.url = shown_url(&self.url);
+        self
     }
 
     fn holds(&self, now: Timestamp) -> bool {

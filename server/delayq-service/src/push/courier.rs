@@ -15,11 +15,11 @@ use rustls::pki_types::pem::PemObject;
 use tracing::{error, warn};
 
 use super::connector::{GrpcClient, GuardedConnector, HttpClient};
-use super::guard::BadNetwork;
 use super::parcel::Parcel;
 use super::services::{self, Services};
 use super::{Guard, PushConfig, Target, grpc, http};
 use crate::discovery::{Discovery, Instance};
+use crate::network::BadNetwork;
 
 /// The number of idle connections kept for each host.
 const MAX_IDLE: usize = 64;

@@ -7,6 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
 use super::PushConfig;
+use crate::network::{BadNetwork, networks};
 
 /// The longest URL, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
@@ -38,24 +39,10 @@ pub struct Guard {
     allows_http: bool,
 }
 
-/// A text that is not a network.
-#[derive(Debug)]
-pub struct BadNetwork {
-    pub text: String,
-    pub reason: String,
-}
-
 impl Guard {
     pub fn new(config: &PushConfig) -> Result<Self, BadNetwork> {
-        let networks = config.allow_networks.iter().map(|text| {
-            let network: Result<IpNet, _> = text.parse();
-            network.map_err(|error| BadNetwork {
-                text: text.clone(),
-                reason: format!("{error}: write a network such as 10.0.0.0/8 or fd00::/8"),
-            })
-        });
         Ok(Self {
-            networks: networks.collect::<Result<_, _>>()?,
+            networks: networks(&config.allow_networks)?,
             ports: config.allow_ports.clone(),
             allows_http: config.allow_http,
         })

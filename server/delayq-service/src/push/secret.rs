@@ -45,6 +45,19 @@ impl fmt::Debug for Hidden {
     }
 }
 
+/// A URL as it is shown. Its query may contain a secret.
+pub(super) fn shown_url(url: &str) -> String {
+    match url.split_once('?') {
+        Some((place, _)) => format!("{place}?{STARS}"),
+        None => url.to_owned(),
+    }
+}
+
+/// Returns true if the query of a URL is to be kept.
+pub(super) fn has_hidden_query(url: &str) -> bool {
+    url.split_once('?').is_some_and(|(_, query)| query == STARS)
+}
+
 /// The largest number of headers of a target.
 const MAX_HEADERS: usize = 64;
 /// The total size of all names and values, in bytes.

@@ -16,7 +16,7 @@ use tracing::warn;
 use super::answer::{HttpAnswer, shown};
 use super::board::Board;
 use super::parcel::Parcel;
-use super::secret::Signer;
+use super::secret::{Signer, shown_url};
 use super::{Target, http, later};
 use crate::discovery::{Form, Instance};
 
@@ -88,7 +88,10 @@ async fn call(
     let courier = &board.courier;
     let url = match courier.services.guard(instance).url(&instance.url) {
         Ok(url) => url,
-        Err(reason) => return Called::Unreached(format!("{}: {reason}", instance.url)),
+        Err(reason) => {
+            let place = shown_url(&instance.url);
+            return Called::Unreached(format!("{place}: {reason}"));
+        }
     };
     let place = format!("POST {}{}", url.authority(), url.path());
     let request = match request(board, parcel, instance) {

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::discovery::{Discovery, Instance, ServiceConfig, Trust};
+use crate::network::BadNetwork;
 
 use super::connector::HttpClient;
-use super::guard::BadNetwork;
 use super::secret::Hidden;
 use super::secret::Signer;
 use super::{Guard, PushConfig};

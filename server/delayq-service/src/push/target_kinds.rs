@@ -10,7 +10,7 @@ use url::Url;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::secret::{HeaderSet, Hidden, Signer};
+use super::secret::{HeaderSet, Hidden, Signer, has_hidden_query, shown_url};
 use super::{Guard, PushConfig};
 
 /// The largest number of secrets: the current one and those being rotated out.
@@ -22,7 +22,8 @@ const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTarget {
-    /// The URL.
+    /// The URL. Its query is never shown again, as it may contain a secret. `***` is shown instead,
+    /// and keeps the current query when sent back with the same place.
     pub url: String,
     /// `POST` (default), `PUT`, `PATCH`, `DELETE`, or `GET`, which has no body.
     #[serde(default = "post")]
@@ -73,6 +74,9 @@ impl HttpTarget {
         guard
             .url(&self.url)
             .map_err(|reason| format!("url: {reason}"))?;
+        if has_hidden_query(&self.url) {
+            return Err("url: give its query: none is kept for this place".to_owned());
+        }
         if !METHODS.contains(&self.method.as_str()) {
             return Err(format!("method: use one of {}", METHODS.join(", ")));
         }
@@ -94,6 +98,7 @@ impl HttpTarget {
 
     /// Hides all secrets.
     pub(super) fn hide(&mut self) {
+        self.url = shown_url(&self.url);
         self.headers.hide();
         let secrets = self.secrets.iter_mut().flatten();
         secrets.for_each(|secret| *secret = Hidden::stars());
@@ -101,6 +106,9 @@ impl HttpTarget {
 
     /// Fills placeholders and missing secrets from the previous target.
     pub(super) fn keep_from(&mut self, before: Option<&Self>) {
+        if let Some(before) = before.filter(|before| self.url == shown_url(&before.url)) {
+            self.url.clone_from(&before.url);
+        }
         let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
         self.headers.keep_from(same.map(|before| &before.headers));
         let present = before.and_then(|before| before.secrets.clone());
