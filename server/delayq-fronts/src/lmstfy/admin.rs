@@ -204,7 +204,7 @@ fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
     let guesser = Guesser::new(known.map(|(user, _)| user.clone()), address);
     if let Err(wait) = front.brake.attempt(&guesser) {
         tracing::warn!(
-            ?address,
+            address = origin,
             "too many wrong passwords; this one is not checked"
         );
         let text = "too many wrong passwords: try again later";
@@ -215,7 +215,7 @@ fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
     }
     if !known.is_some_and(|(_, password)| credentials.has(password)) {
         tracing::warn!(
-            ?address,
+            address = origin,
             "a password of the lmstfy administration was wrong"
         );
         return Err(unknown_account());
