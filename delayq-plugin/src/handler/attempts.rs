@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use delayq_core::store::{Bucket, ExtendOutcome};
 use delayq_core::worker::{Attempt, StopSignal};
-use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
-use tokio::task::{Id, JoinError, JoinSet};
+use delayq_core::{AttemptHistory, ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
 use super::conclusion::{Conclusion, describe};
 use crate::attempt::{
     AloneFlag, HeldLock, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, QUIET_WITHIN,
-    Suspect, WorkerResult,
+    RunningTask, Suspect, WorkerResult,
 };
-use crate::company::{Member, Solitude};
+use crate::company::Member;
 use crate::ending::Ending;
 use crate::events::FailureCause;
 use crate::slots::Slot;
@@ -54,10 +54,14 @@ pub(super) struct ToExtend {
 }
 
 /// How an attempt stands to the others of this process.
-#[derive(Debug)]
-enum Standing {
-    Beside(Member),
-    Alone(Solitude),
+#[derive(Debug, Default)]
+struct Standing {
+    running_task: Option<RunningTask>,
+    /// It runs beside others.
+    member: Option<Member>,
+    /// It runs alone.
+    suspect: Option<Arc<Suspect>>,
+    is_alone: AloneFlag,
 }
 
 /// The leases that need something, see [`Attempts::take_due`].
@@ -115,27 +119,20 @@ impl Attempts {
         (!self.leases.is_empty()).then_some(self.next_timer)
     }
 
-    /// Starts the workers of a task. Fails with its release if too little of the lock is left, or
-    /// if a worker of an earlier attempt still runs here.
+    /// Starts the workers of a task. Fails with its release if it may not start now.
     pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Box<Ending>> {
         let (mut task, context) = (new.task, Arc::clone(&self.context));
-        let running_task = context.running.enter(&task.lock.id);
-        // An at-most-once task is already settled as done: it runs now or never.
-        let at_most_once = context.is_at_most_once();
-        if !at_most_once && self.is_too_late(&task, new.claimed_at, now) {
-            let ending = Ending::give_back(task.lock, &task.history, Duration::ZERO);
-            return Err(Box::new(ending));
-        }
-        if !at_most_once && running_task.is_none() {
-            debug!(bucket = %self.bucket, id = %task.lock.id,
-                "given back: the worker of an earlier attempt is still running here");
-            let ending = Ending::give_back(task.lock, &task.history, context.poll);
-            return Err(Box::new(ending));
-        }
-        let Some(standing) = self.standing(&task) else {
-            // Another attempt runs alone. This process claims nothing until that is over.
-            let ending = Ending::give_back(task.lock, &task.history, Duration::ZERO);
-            return Err(Box::new(ending));
+        let Standing {
+            running_task,
+            member,
+            suspect,
+            is_alone,
+        } = match self.standing(&task, new.claimed_at, now) {
+            Ok(standing) => standing,
+            Err(after) => {
+                let ending = Ending::give_back(task.lock, &task.history, after);
+                return Err(Box::new(ending));
+            }
         };
         let stop = StopSignal::new();
         if self.is_told_to_stop {
@@ -144,29 +141,13 @@ impl Attempts {
         let facts = facts(&context, &mut task);
         context.report.started(&facts);
         // An at-most-once task is settled before it starts, so it has no lock to extend.
+        let at_most_once = context.is_at_most_once();
         let lock_for = if at_most_once {
             Duration::MAX
         } else {
             context.options().lock
         };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
-        let workers = context.workers();
-        let is_alone = AloneFlag::default();
-        let (member, suspect) = match standing {
-            Standing::Beside(member) => (Some(member), None),
-            Standing::Alone(solitude) => {
-                let held = HeldLock {
-                    store: Arc::clone(&context.store),
-                    bucket: self.bucket.clone(),
-                    lock: task.lock.clone(),
-                    lock_for,
-                    is_alone: is_alone.clone(),
-                };
-                let open = workers.open(&task.history).count();
-                let (clock, app) = (Arc::clone(&context.clock), context.app.clone());
-                (None, Some(Suspect::new(held, open, solitude, clock, app)))
-            }
-        };
         let waits_for = suspect.as_ref().map_or(Duration::ZERO, |_| QUIET_WITHIN);
         let invocation = Invocation {
             cx: TaskContext::new(facts, stop.clone()).with_history(&task.history),
@@ -177,28 +158,16 @@ impl Attempts {
             suspect,
         };
         self.last_seq += 1;
-        let mut handles = Vec::with_capacity(1);
-        let seq = self.last_seq;
-        for (index, worker) in workers.open(&task.history) {
-            let worker = worker.clone();
-            let invocation = Invocation {
-                worker: index,
-                ..invocation.clone()
-            };
-            let handle = invocation.start(worker, &mut self.results, &context.app);
-            self.running
-                .insert(handle.id(), RunningWorker { seq, index });
-            handles.push(handle);
-        }
+        let workers = self.call_workers(&invocation, &task.history);
         let lease = Lease {
             lock: task.lock,
             attempt: task.attempt,
             history: task.history,
             stop,
             state: LeaseState::Good,
-            results: Vec::with_capacity(handles.len()),
+            results: Vec::with_capacity(workers.len()),
             is_cut_off: false,
-            workers: handles,
+            workers,
             lock_for,
             deadline,
             extend_at: new.claimed_at.saturating_add(lock_for / 3),
@@ -217,17 +186,74 @@ impl Attempts {
         Ok(())
     }
 
-    /// How the attempt of a task stands to the others of this process; `None` if it may not start
-    /// now. An at-most-once task runs now or never.
-    fn standing(&self, task: &ClaimedTask) -> Option<Standing> {
+    /// Calls the workers of the last attempt that have not succeeded yet.
+    fn call_workers(
+        &mut self,
+        invocation: &Invocation,
+        history: &AttemptHistory,
+    ) -> Vec<AbortHandle> {
+        let (context, seq) = (Arc::clone(&self.context), self.last_seq);
+        let mut handles = Vec::with_capacity(1);
+        for (index, worker) in context.workers().open(history) {
+            let invocation = Invocation {
+                worker: index,
+                ..invocation.clone()
+            };
+            let handle = invocation.start(worker.clone(), &mut self.results, &context.app);
+            self.running
+                .insert(handle.id(), RunningWorker { seq, index });
+            handles.push(handle);
+        }
+        handles
+    }
+
+    /// How the attempt of a task stands to the others of this process.
+    ///
+    /// # Errors
+    /// It may not start now: the wait with which it is given back.
+    fn standing(
+        &self,
+        task: &ClaimedTask,
+        claimed_at: Duration,
+        now: Duration,
+    ) -> Result<Standing, Duration> {
         let context = &self.context;
+        let running_task = context.running.enter(&task.lock.id);
+        let mut standing = Standing {
+            running_task,
+            ..Standing::default()
+        };
         if context.is_at_most_once() {
-            return Some(Standing::Beside(context.company.join_anyway()));
+            // It is already settled as done: it runs now or never.
+            standing.member = Some(context.company.join_anyway());
+            return Ok(standing);
         }
+        if self.is_too_late(task, claimed_at, now) {
+            return Err(Duration::ZERO);
+        }
+        if standing.running_task.is_none() {
+            debug!(bucket = %self.bucket, id = %task.lock.id,
+                "given back: the worker of an earlier attempt is still running here");
+            return Err(context.poll);
+        }
+        // While another attempt runs alone, this process claims nothing.
         if Suspect::is_one(&task.history, context.max_lock_expiries) {
-            return context.company.close().map(Standing::Alone);
+            let solitude = context.company.close().ok_or(Duration::ZERO)?;
+            let held = HeldLock {
+                store: Arc::clone(&context.store),
+                bucket: self.bucket.clone(),
+                lock: task.lock.clone(),
+                lock_for: context.options().lock,
+                is_alone: standing.is_alone.clone(),
+            };
+            let workers = context.workers().open(&task.history).count();
+            let (clock, app) = (Arc::clone(&context.clock), context.app.clone());
+            standing.suspect = Some(Suspect::new(held, workers, solitude, clock, app));
+        } else {
+            let member = context.company.join().ok_or(Duration::ZERO)?;
+            standing.member = Some(member);
         }
-        context.company.join().map(Standing::Beside)
+        Ok(standing)
     }
 
     /// True if the answer of the claim came too late because the store hung or this process was

