@@ -11,7 +11,8 @@ pub struct TaskOptions {
     /// Its group within the project, 1 to 32 of A-Z a-z 0-9 _ -; default `default`.
     #[prost(string, tag = "3")]
     pub group: ::prost::alloc::string::String,
-    /// When, in milliseconds since the epoch; 0 or a past time: now.
+    /// When, in milliseconds since the epoch; 0 or a past time: now. At most 10
+    /// years ahead, and not before 2001, which is probably given in seconds.
     #[prost(int64, tag = "4")]
     pub trigger_at: i64,
     /// What follows a failure; without it there is no retry.
