@@ -16,11 +16,14 @@ mod programs;
 mod receivers;
 mod server;
 mod snippets;
+mod stop;
 mod stream;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use server::RunningServer;
 
@@ -57,11 +60,7 @@ struct Worker(Child);
 impl Drop for Worker {
     fn drop(&mut self) {
         // The whole group: `go run` starts the program as a process of its own.
-        let group = format!("-{}", self.0.id());
-        Command::new("kill")
-            .args(["-KILL", "--", &group])
-            .status()
-            .ok();
+        kill_process_group(Pid::from_child(&self.0), Signal::KILL).ok();
         self.0.wait().ok();
     }
 }
