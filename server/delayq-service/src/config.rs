@@ -192,8 +192,8 @@ impl Config {
             value: value.to_owned(),
             reason,
         };
-        self.check_namespaces()?;
         own_namespace::check(self)?;
+        self.check_namespaces()?;
         listeners::check(self)?;
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             let reason = "give tls.certificate and tls.key, or none of them".to_owned();

@@ -160,7 +160,7 @@ impl Spaces {
             Arc::clone(&door),
             Arc::new(SystemClock),
             self.stopping.clone(),
-            self.config.limits.max_lock_expiries(),
+            self.config.limits.max_lock_expiries,
         );
         let sizes = delayq_core::Limits {
             max_message_bytes: self.config.max_message_bytes,

@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::{Config, ConfigError};
 use crate::proxies::TrustedProxies;
 
-/// The number of lock expiries after which a task is dead, if the configuration names none.
-const MAX_LOCK_EXPIRIES: u32 = 5;
-
 /// Limits of every token, and of every namespace without its own limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Requests a second for a token without its own rate; `None` means no limit.
     pub token_rate: Option<u32>,
-    /// The number of times that the lock of a task may expire; then the task is dead. `None` means
-    /// [`MAX_LOCK_EXPIRIES`].
-    pub max_lock_expiries: Option<u32>,
+    /// The number of times that the lock of a task may expire; then the task is dead.
+    pub max_lock_expiries: u32,
     /// The limits of a namespace without its own.
     pub namespace: NamespaceLimits,
 }
 
-impl LimitsConfig {
-    pub fn max_lock_expiries(&self) -> u32 {
-        self.max_lock_expiries.unwrap_or(MAX_LOCK_EXPIRIES)
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            token_rate: None,
+            max_lock_expiries: 5,
+            namespace: NamespaceLimits::default(),
+        }
     }
 }
 

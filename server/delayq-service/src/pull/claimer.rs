@@ -363,7 +363,8 @@ impl Claimer {
         for suspect in suspects {
             let may_go = one.is_none() && {
                 let now = self.clock.now();
-                self.record.suspects.hand_out(&suspect, now)
+                let (task_type, task) = (suspect.task_type(), &suspect.task);
+                self.record.suspects.hand_out(task_type, task, now)
             };
             if may_go {
                 one = Some(suspect);

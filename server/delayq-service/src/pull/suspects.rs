@@ -5,9 +5,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use delayq_core::ClaimedTask;
 use delayq_plugin::{AttemptHistory, TaskType, Timestamp};
-
-use super::handover::Pulled;
 
 /// After so many lock expiries a task is a suspect, or after one less than the limit.
 const SUSPECT_AFTER: u32 = 2;
@@ -51,15 +50,20 @@ impl Suspects {
     }
 
     /// Notes that a suspect is handed out; false while a client has another one.
-    pub(super) fn hand_out(&self, pulled: &Pulled, now: Timestamp) -> bool {
+    pub(super) fn hand_out(
+        &self,
+        task_type: &TaskType,
+        task: &ClaimedTask,
+        now: Timestamp,
+    ) -> bool {
         let mut one = self.one();
         if one.as_ref().is_some_and(|one| one.until > now) {
             return false;
         }
         *one = Some(HandedOut {
-            task_type: pulled.task_type().clone(),
-            fence: pulled.task.lock.fence,
-            until: pulled.task.lock_until.min(now.plus(WAIT)),
+            task_type: task_type.clone(),
+            fence: task.lock.fence,
+            until: task.lock_until.min(now.plus(WAIT)),
         });
         true
     }

@@ -6,6 +6,10 @@ use delayq_core::job::Expiry;
 use delayq_core::task::Headers;
 use delayq_core::time::{Timestamp, duration_ms};
 
+/// The word after the holder of a lock who runs nothing else. A process of an earlier release shows
+/// it as a part of the holder.
+pub(super) const ALONE: &str = " alone";
+
 /// An expiry in two columns: a time, or a span after the due time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredExpiry {

@@ -29,9 +29,6 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, de
      ?9, ?10) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_MESSAGE: &str =
     "UPDATE tasks SET checksum = ?2, message = ?3, headers = ?4 WHERE seq = ?1";
-/// The word after the holder of a lock who runs nothing else. A process of an earlier release shows
-/// it as a part of the holder.
-pub(super) const ALONE: &str = " alone";
 pub(super) const EXTEND: &str = "UPDATE tasks SET at = ?2, holder = coalesce(replace(holder, ' alone', ''), \
      fence || ' ') || ?3 WHERE seq = ?1";
 pub(super) const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \

@@ -8,8 +8,7 @@ use delayq_core::task::{ClaimedTask, Headers, Lock, TaskInfo, replace_headers};
 use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
-use super::record::{StoredExpiry, checksum, headers_text, read_headers};
-use super::statement::ALONE;
+use super::record::{ALONE, StoredExpiry, checksum, headers_text, read_headers};
 use super::task_row::{Status, TaskRow};
 
 /// A query for [`TaskRecord`]s: the columns of [`TaskRow`], then its own, the message last.

@@ -14,9 +14,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use super::context::Context;
 use super::number::{code, settled_code, signed};
-use super::record::{StoredExpiry, checksum, headers_text};
+use super::record::{ALONE, StoredExpiry, checksum, headers_text};
 use super::statement::{
-    ALONE, BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
+    BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
     SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
 };
 use super::task_record::{TaskRecord, names_text};
