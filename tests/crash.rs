@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::{Clock, SystemClock, TaskInfo, TaskState, TaskSubmitService};
+use delayq_plugin::{Clock, SystemClock, TaskState, TaskSubmitService};
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Chore, Load, Outcome, Plan, Served};
 use delayq_tests::instance::scene::{Fault, Scene, check_file};
