@@ -254,6 +254,16 @@ fn check_says_each_thing_that_it_checked() {
         "{text}"
     );
     assert!(!file.exists(), "a check makes no store");
+    let words = program(folder.path(), &["check", "--listen", "127.0.0.1:0"])
+        .env("DELAYQ_LMSTFY__ACCOUNTS__ADMIN", "12345")
+        .env("DELAYQ_GRAPE__NAMESPACE", "2024")
+        .env("DELAYQ_NAMESPACES__2024__LIMITS__RATE", "5")
+        .output();
+    let words = words.unwrap();
+    assert!(
+        words.status.success(),
+        "texts that look like numbers: {words:?}"
+    );
     assert!(Running::start(folder.path(), &[]).terminate().success());
     let config = "[namespaces.shop]\npool = \"fast\"\n[pools]\nfast = \"memory:\"\n\
                   idle = \"redis://127.0.0.1:1/\"\n[push]\nca_file = \"nothing.pem\"\n";

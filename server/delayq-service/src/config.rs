@@ -1,6 +1,6 @@
 //! Configuration: defaults, overridden by a file, by the environment and by flags, in this order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{IntoDelay, Namespace};
 use figment::Figment;
+use figment::error::Kind;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +116,29 @@ fn is_option(variable: &str) -> bool {
     OPTIONS.contains(&option)
 }
 
+/// Reads the configuration of `figment`, with `flags` over it. A word of the environment may look
+/// like a number where a text is wanted, such as a password of digits: it is taken as it is then.
+fn with_words(
+    mut figment: Figment,
+    flags: &Serialized<impl Serialize>,
+) -> Result<Config, ConfigError> {
+    let mut taken = BTreeSet::new();
+    loop {
+        let error = match figment.clone().merge(flags).extract() {
+            Ok(config) => return Ok(config),
+            Err(error) => error,
+        };
+        let option = error.path.join(".");
+        let variable = format!("{PREFIX}{}", error.path.join("__").to_uppercase());
+        match (std::env::var(&variable), &error.kind) {
+            (Ok(word), Kind::InvalidType(..)) if taken.insert(option.clone()) => {
+                figment = figment.merge((option, word));
+            }
+            _ => return Err(ConfigError::Unreadable(Box::new(error))),
+        }
+    }
+}
+
 /// A declared namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -165,12 +189,8 @@ impl Config {
         let environment = Env::prefixed(PREFIX)
             .filter(|key| is_option(key.as_str()))
             .split("__");
-        figment = figment
-            .merge(environment)
-            .merge(Serialized::defaults(flags));
-        let config: Self = figment
-            .extract()
-            .map_err(|error| ConfigError::Unreadable(Box::new(error)))?;
+        let flags = Serialized::defaults(flags);
+        let config = with_words(figment.merge(environment), &flags)?;
         config.check()?;
         Ok(config)
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_proto::pb::tasks;
+use delayq_service::json::distinct;
 use delayq_service::problem::Problem;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use super::state::name;
 
@@ -29,19 +30,28 @@ pub(super) struct TaskForm {
     trigger_at: i64,
     retry: Option<RetryForm>,
     format: String,
-    /// A string is used as it stands; any other value is used as JSON.
-    body: Option<Value>,
+    /// A string is used as it stands; any other value is used as JSON, exactly as written.
+    body: Option<Box<RawValue>>,
     body_base64: Option<String>,
     timeout: u32,
     url: Option<String>,
     method: Option<String>,
+    #[serde(deserialize_with = "some_distinct")]
     headers: Option<BTreeMap<String, String>>,
     target: Option<String>,
     service: Option<String>,
+    #[serde(deserialize_with = "some_distinct")]
     metadata: Option<BTreeMap<String, String>>,
     topic: Option<String>,
     key: Option<String>,
     cluster: Option<String>,
+}
+
+/// Reads an object whose names are all different.
+fn some_distinct<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    distinct(from).map(Some)
 }
 
 impl TaskForm {
@@ -52,8 +62,11 @@ impl TaskForm {
                 let text = "body and body_base64 exclude each other";
                 return Err(Problem::bad_request(text));
             }
-            (Some(Value::String(text)), None) => text.into_bytes(),
-            (Some(value), None) => value.to_string().into_bytes(),
+            (Some(value), None) => {
+                let text: Result<String, _> = serde_json::from_str(value.get());
+                let text = text.unwrap_or_else(|_| value.get().to_owned());
+                text.into_bytes()
+            }
             (None, Some(text)) => STANDARD
                 .decode(text)
                 .map_err(|error| Problem::bad_request(format!("body_base64: {error}")))?,
@@ -255,5 +268,36 @@ impl From<tasks::QueryTaskResponse> for TaskView {
             request_id: answer.request_id,
             last_error: answer.last_error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_service::json::read_object;
+
+    use super::*;
+
+    fn body_of(text: &str) -> String {
+        let form: TaskForm = read_object(text.as_bytes()).unwrap();
+        let task = form.http().map(|request| request.task);
+        String::from_utf8(task.unwrap().unwrap().body).unwrap()
+    }
+
+    #[test]
+    fn a_body_in_json_is_what_was_written_and_a_text_is_its_content() {
+        let exact = r#"{"n": 12345678901234567890123, "a": 1.0, "a": 2}"#;
+        assert_eq!(body_of(&format!("{{\"body\": {exact}}}")), exact);
+        assert_eq!(body_of(r#"{"body": "a \"text\""}"#), "a \"text\"");
+    }
+
+    #[test]
+    fn a_header_that_is_there_twice_is_refused() {
+        let twice = read_object::<TaskForm>(br#"{"headers": {"a": "1", "a": "2"}}"#);
+        assert!(
+            twice
+                .unwrap_err()
+                .to_string()
+                .contains("\"a\" is there twice")
+        );
     }
 }

@@ -16,7 +16,7 @@ use delayq_service::access::Submit;
 use delayq_service::app::App;
 use delayq_service::body::{BodyShare, problem_of};
 use delayq_service::context::Allowed;
-use delayq_service::json::read_object;
+use delayq_service::json::{distinct, read_object};
 use delayq_service::operation::{Batch, Submission, submit};
 use delayq_service::problem::Problem;
 use futures_util::StreamExt;
@@ -52,6 +52,7 @@ pub(super) struct Line {
     #[schema(value_type = Option<serde_json::Value>)]
     json: Option<Box<RawValue>>,
     /// Headers of the task.
+    #[serde(deserialize_with = "distinct")]
     headers: BTreeMap<String, String>,
     /// The delay from acceptance: milliseconds, or a span such as `30m`.
     #[serde(deserialize_with = "text_or_number")]

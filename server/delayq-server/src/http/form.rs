@@ -196,9 +196,13 @@ pub(crate) fn task_headers(
     mut job: DelayQueueJob,
     headers: &HeaderMap,
 ) -> Result<DelayQueueJob, Problem> {
-    for (name, value) in headers {
-        if let Some(name) = name.as_str().strip_prefix(TASK_HEADER) {
+    for (whole, value) in headers {
+        if let Some(name) = whole.as_str().strip_prefix(TASK_HEADER) {
             let name = refuse_own(name)?;
+            if headers.get_all(whole).iter().nth(1).is_some() {
+                let text = format!("the header {TASK_HEADER}{name} is there twice");
+                return Err(Problem::bad_request(text));
+            }
             let value = value.to_str().map_err(|_| {
                 Problem::bad_request(format!(
                     "the header {TASK_HEADER}{name} is no visible ASCII"

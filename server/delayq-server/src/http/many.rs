@@ -8,6 +8,7 @@ use delayq_plugin::{BulkReport, TaskFilter};
 use delayq_service::access::Operate;
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
+use delayq_service::json::distinct;
 use delayq_service::operation::{AllChange, WantedTasks};
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,7 @@ pub(super) struct Matching {
     /// Only tasks with this group label.
     group: Option<String>,
     /// Only tasks with these headers.
+    #[serde(deserialize_with = "distinct")]
     headers: BTreeMap<String, String>,
     /// Only scheduled tasks due before this time: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]

@@ -1,5 +1,8 @@
 //! Push over HTTP, optionally as a CloudEvent.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use axum::body::Bytes;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
@@ -10,7 +13,8 @@ use delayq_plugin::{Clock, SystemClock, TaskError};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::Guard;
 use super::answer::HttpAnswer;
@@ -124,6 +128,15 @@ pub(super) fn unreached(place: &str, error: &dyn std::error::Error) -> String {
 /// Characters that the CloudEvents HTTP binding encodes in header values.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
+/// A part of a CloudEvent in JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EventValue<'a> {
+    Text(Cow<'a, str>),
+    /// A message in JSON, exactly as it was sent: a parser would round its numbers.
+    Written(&'a RawValue),
+}
+
 /// Returns the body of a request and sets its headers.
 pub(super) fn put_into(
     headers: &mut HeaderMap,
@@ -153,23 +166,25 @@ pub(super) fn put_into(
         CloudEvents::Structured => {
             let json = HeaderValue::from_static("application/cloudevents+json");
             headers.insert(CONTENT_TYPE, json);
-            let attributes = attributes.map(|(name, value)| (name.to_owned(), Value::from(value)));
-            let mut event: serde_json::Map<String, Value> = attributes.into_iter().collect();
-            event.insert("datacontenttype".to_owned(), content_type.into());
+            let attributes = attributes.map(|(name, value)| (name, EventValue::Text(value.into())));
+            let mut event: BTreeMap<&str, EventValue<'_>> = attributes.into_iter().collect();
+            event.insert("datacontenttype", EventValue::Text(content_type.into()));
             let is_json = content_type.contains("json");
-            let parsed = serde_json::from_slice(parcel.message).ok();
-            match (
-                parsed.filter(|_: &Value| is_json),
+            let written = serde_json::from_slice(parcel.message).ok();
+            let (name, data) = match (
+                written.filter(|_: &&RawValue| is_json),
                 std::str::from_utf8(parcel.message),
             ) {
-                (Some(data), _) => event.insert("data".to_owned(), data),
-                (None, Ok(text)) if !is_json => event.insert("data".to_owned(), text.into()),
+                (Some(data), _) => ("data", EventValue::Written(data)),
+                (None, Ok(text)) if !is_json => ("data", EventValue::Text(text.into())),
                 _ => {
-                    let data = json!(STANDARD.encode(parcel.message));
-                    event.insert("data_base64".to_owned(), data)
+                    let data = STANDARD.encode(parcel.message);
+                    ("data_base64", EventValue::Text(data.into()))
                 }
             };
-            Value::Object(event).to_string().into_bytes()
+            event.insert(name, data);
+            // Texts and JSON that was read have a JSON form.
+            serde_json::to_vec(&event).unwrap_or_default()
         }
     }
 }

@@ -193,6 +193,12 @@ async fn a_cloud_event_is_binary_or_structured_and_both_are_signed() {
     );
     secret.verify(&got.body, &got.headers).unwrap();
     site.set("job", wanted("structured")).await;
+    // No parser may round what was sent.
+    let exact = r#"{"n": 12345678901234567890123, "a": 1.0, "a": 2}"#;
+    site.send(DelayQueueJob::raw("job", exact.as_bytes().to_vec()).id("0"))
+        .await;
+    let event = String::from_utf8(target.next().await.body.to_vec()).unwrap();
+    assert!(event.contains(&format!("\"data\":{exact}")), "{event}");
     for (id, message, field, data) in [
         ("1", &b"{\"a\":1}"[..], "data", json!({"a": 1})),
         ("2", b"text", "data", json!("text")),
