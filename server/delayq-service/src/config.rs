@@ -234,29 +234,7 @@ impl Config {
             return Err(refused(option, &bad.text, bad.reason));
         }
         service::check(self)?;
-        let retention = self.retention.as_str().into_delay();
-        let retention = retention
-            .map_err(|error| error.to_string())
-            .and_then(|span| {
-                let is_long = span > MAX_DELAY;
-                if is_long {
-                    Err("use at most 3650d".to_owned())
-                } else {
-                    Ok(())
-                }
-            });
-        retention.map_err(|reason| refused("retention".to_owned(), &self.retention, reason))?;
-        for (name, cluster) in &self.push.kafka {
-            if cluster.brokers.is_empty() {
-                let option = format!("push.kafka.{name}.brokers");
-                let reason = "name the first brokers as HOST:PORT,HOST:PORT".to_owned();
-                return Err(refused(option, "", reason));
-            }
-        }
-        if !self.spring.is_token_or_rule() {
-            let reason = "use required, optional, or the text of a token".to_owned();
-            return Err(refused("spring.token".to_owned(), "***", reason));
-        }
+        self.check_texts()?;
         let durability: Result<Durability, _> = self.durability.parse();
         durability.map(drop).map_err(|_| {
             let reason = "use memory, process, disk or replicated".to_owned();
@@ -294,6 +272,34 @@ impl Config {
                 let reason = format!("there is no such namespace: add [namespaces.{namespace}]");
                 return Err(refused(option.to_owned(), namespace, reason));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks the texts that mean a span, brokers or a token.
+    fn check_texts(&self) -> Result<(), ConfigError> {
+        let refused = |option: &str, value: &str, reason: &str| ConfigError::Refused {
+            option: option.to_owned(),
+            value: value.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let retention = self.retention.as_str().into_delay();
+        let retention = retention.map_err(|error| error.to_string());
+        let retention =
+            retention.map_err(|reason| refused("retention", &self.retention, &reason))?;
+        if retention > MAX_DELAY {
+            return Err(refused("retention", &self.retention, "use at most 3650d"));
+        }
+        for (name, cluster) in &self.push.kafka {
+            if cluster.brokers.is_empty() {
+                let option = format!("push.kafka.{name}.brokers");
+                let reason = "name the first brokers as HOST:PORT,HOST:PORT";
+                return Err(refused(&option, "", reason));
+            }
+        }
+        if !self.spring.is_token_or_rule() {
+            let reason = "use required, optional, or the text of a token";
+            return Err(refused("spring.token", "***", reason));
         }
         Ok(())
     }
@@ -408,11 +414,19 @@ mod tests {
         let pool = refused("[namespaces.shop]\npool = \"fast\"");
         assert!(pool.contains("add pools.fast"), "{pool}");
         assert!(refused("[namespaces.\"a b\"]").contains("a b"));
+        for (text, option) in [(
+            "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
+            "connections.trusted_proxies",
+        )] {
+            let refused = refused(text);
+            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_option() {
+        let refused = |text: &str| Config::of_text(text).unwrap_err().to_string();
         for (text, option) in [
-            (
-                "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
-                "connections.trusted_proxies",
-            ),
             ("retention = \"soon\"", "retention"),
             ("retention = \"3651d\"", "retention"),
             ("[service]\nrefresh_ms = 0", "service.refresh_ms"),
