@@ -414,13 +414,11 @@ mod tests {
         let pool = refused("[namespaces.shop]\npool = \"fast\"");
         assert!(pool.contains("add pools.fast"), "{pool}");
         assert!(refused("[namespaces.\"a b\"]").contains("a b"));
-        for (text, option) in [(
-            "[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]",
-            "connections.trusted_proxies",
-        )] {
-            let refused = refused(text);
-            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
-        }
+        let proxies = refused("[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]");
+        assert!(
+            proxies.starts_with("connections.trusted_proxies "),
+            "{proxies}"
+        );
     }
 
     #[test]
