@@ -15,7 +15,7 @@ use crate::attempt::{
     AloneFlag, HeldLock, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, QUIET_WITHIN,
     RunningTask, Suspect, WorkerResult,
 };
-use crate::company::Member;
+use crate::company::{Entry, Member};
 use crate::ending::Ending;
 use crate::events::FailureCause;
 use crate::slots::Slot;
@@ -238,7 +238,14 @@ impl Attempts {
         }
         // While another attempt runs alone, this process claims nothing.
         if Suspect::is_one(&task.history, context.max_lock_expiries) {
-            let solitude = context.company.close().ok_or(Duration::ZERO)?;
+            let entry = context.company.enter_alone(&context.clock);
+            let solitude = match entry.ok_or(Duration::ZERO)? {
+                Entry::Alone(solitude) => solitude,
+                Entry::Beside(member) => {
+                    standing.member = Some(member);
+                    return Ok(standing);
+                }
+            };
             let held = HeldLock {
                 store: Arc::clone(&context.store),
                 bucket: self.bucket.clone(),
