@@ -31,7 +31,7 @@ mod retention;
 mod wakeup;
 
 pub use bucket::{Bucket, BucketState};
-pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
+pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, MAX_UNCOUNTED};
 pub use layer::{Layer, StoreCall};
 pub use options::{
     DEFAULT_REMEMBERED, DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_REMEMBERED,

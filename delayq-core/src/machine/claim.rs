@@ -73,7 +73,7 @@ pub fn lock_expired(
     request: &ClaimRequest,
     now: Timestamp,
 ) -> Result<Bookkeeping, Claiming> {
-    let counts = request.counts(holder);
+    let counts = request.counts(holder, task.releases);
     let expiries = task.lock_expiries.saturating_add(u32::from(counts));
     let due = if counts {
         Bookkeeping {

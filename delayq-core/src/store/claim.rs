@@ -20,6 +20,10 @@ pub const MAX_BATCH: usize = 128;
 /// pauses follow only the store's clock.
 pub const CLOCK_GUARD: Duration = Duration::from_millis(500);
 
+/// From so many releases of a task on an expired lock of any holder counts. Among several servers
+/// that live, each worker of a task may die with the lock of another one.
+pub const MAX_UNCOUNTED: u32 = 5;
+
 /// The parameters of a claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -38,9 +42,10 @@ pub struct ClaimRequest {
     /// [`Store::extend_alone`](super::Store::extend_alone). Default: `max_lock_expiries` alone
     /// decides. A larger number than that has no effect.
     pub max_alone_expiries: Option<u32>,
-    /// Counts only expired locks of this claim's own holder; a task with another one's lock is
-    /// given back without using up an attempt. For a server that hands tasks to workers: when a
-    /// server has died, nobody knows whether the worker ever got the task. Default: false.
+    /// Counts only expired locks of this claim's own holder. A task with another one's lock is
+    /// given back without using up an attempt, [`MAX_UNCOUNTED`] times at most. For a server that
+    /// hands tasks to workers: when a server has died, nobody knows whether the worker ever got the
+    /// task. Default: false.
     pub counts_own_only: bool,
     /// Limits over all claimers of the type; default: none. A limit in the type's settings
     /// overrides the one here. A claim starts at most as many tasks as they allow; the others stay
@@ -88,12 +93,23 @@ impl ClaimRequest {
         self
     }
 
-    /// True if an expired lock of `holder` counts as an attempt. The holder of a lock is known by
-    /// the [short form](InstanceId::short) of its identity.
+    /// True if an expired lock of `holder` counts as an attempt of a task that was given back
+    /// `releases` times. The holder of a lock is known by the [short form](InstanceId::short) of
+    /// its identity.
     #[must_use]
-    pub fn counts(&self, holder: Option<&str>) -> bool {
+    pub fn counts(&self, holder: Option<&str>, releases: u32) -> bool {
         let own = self.holder.as_ref().map(InstanceId::short);
-        !self.counts_own_only || own == holder
+        releases >= self.uncounted() || own == holder
+    }
+
+    /// The number of releases from which on an expired lock of any holder counts.
+    #[must_use]
+    pub fn uncounted(&self) -> u32 {
+        if self.counts_own_only {
+            MAX_UNCOUNTED
+        } else {
+            0
+        }
     }
 
     /// The number of lock expiries with which a task is poison, if its last lock was marked as

@@ -152,6 +152,13 @@ impl TaskContext {
         self.shared.task.attempt
     }
 
+    /// The number of attempts that the retry policy counts, this one included. An attempt whose
+    /// lock expired is none of them.
+    #[must_use]
+    pub fn tried(&self) -> u32 {
+        self.tried
+    }
+
     /// True if the task may have run before. Unlike [`attempt`](Self::attempt), which may be 1
     /// then, this also covers a release, a give-back by a shutdown and a requeue.
     #[must_use]

@@ -52,7 +52,11 @@ impl Invocation {
             return self.run_worker(worker).await;
         };
         // Boxed, or the future of every attempt would be as large.
-        if !Box::pin(suspect.begin()).await {
+        let may_start = tokio::select! {
+            may_start = Box::pin(suspect.begin()) => may_start,
+            () = self.cx.cancelled() => false,
+        };
+        if !may_start {
             return Err(TaskError::release(Duration::ZERO));
         }
         let result = Box::pin(self.run_worker(worker)).await;

@@ -174,7 +174,7 @@ impl Attempts {
             is_extension_failed: false,
             is_cancel_requested: false,
             started_at: now,
-            limit_at: now.saturating_add(context.options().timeout + waits_for),
+            limit_at: now.saturating_add(context.options().timeout.saturating_add(waits_for)),
             cause: FailureCause::default(),
             running_task,
             is_alone,

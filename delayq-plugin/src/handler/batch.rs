@@ -6,6 +6,7 @@ use delayq_core::ClaimedTask;
 use delayq_core::store::{BucketState, ClaimEnd};
 
 use crate::clock_skew::ClockSkew;
+use crate::company::Member;
 use crate::ending::Ending;
 use crate::slots::Reserved;
 
@@ -14,6 +15,8 @@ use crate::slots::Reserved;
 pub(crate) struct Batch {
     /// Tasks to start now.
     pub(crate) start: Vec<ClaimedTask>,
+    /// Keeps suspects from running alone while at-most-once tasks are settled and started.
+    pub(crate) member: Option<Member>,
     /// Tasks to settle without starting them.
     pub(crate) settle: Vec<Ending>,
     /// Tasks that the claim itself ended.

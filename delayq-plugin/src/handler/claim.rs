@@ -48,6 +48,7 @@ impl Claim {
         let mut batch = Batch {
             start: Vec::with_capacity(claimed.tasks.len()),
             settle: Vec::new(),
+            member: None,
             ended: claimed.ended,
             slots: None,
             sent_at,
@@ -66,7 +67,9 @@ impl Claim {
             }
         }
         if context.is_at_most_once() && !batch.start.is_empty() {
-            if self.wiring.stop_at().is_some() {
+            // Entered before they are settled, so that a suspect waits for their end.
+            batch.member = context.company.join();
+            if self.wiring.stop_at().is_some() || batch.member.is_none() {
                 let back = batch.start.drain(..);
                 let back =
                     back.map(|task| Ending::give_back(task.lock, &task.history, Duration::ZERO));

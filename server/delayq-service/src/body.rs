@@ -83,6 +83,17 @@ pub struct BodyShare {
     held: AtomicUsize,
 }
 
+/// True for a call of gRPC, by its path, `/PACKAGE.SERVICE/METHOD`, and its content type. The type
+/// alone would let a client have other bodies counted as single messages.
+pub fn is_grpc_call(path: &str, headers: &HeaderMap) -> bool {
+    let mut parts = path.split('/').skip(1);
+    let is_service = parts.next().is_some_and(|service| service.contains('.'));
+    let has_method = parts.next().is_some() && parts.next().is_none();
+    let kind = headers.get(CONTENT_TYPE);
+    let is_kind = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    is_service && has_method && is_kind
+}
+
 impl BodyShare {
     /// Holds so many bytes from now on, instead of those before. If there is no room for more,
     /// those before stay held.
@@ -99,9 +110,7 @@ impl BodyShare {
 
     /// The same body, whose bytes count as held when they arrive. It ends with an error if there is
     /// no room for them, or if nothing arrives for `patience`.
-    pub fn metered(self: &Arc<Self>, body: Body, headers: &HeaderMap, patience: Duration) -> Body {
-        let kind = headers.get(CONTENT_TYPE);
-        let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    pub fn metered(self: &Arc<Self>, body: Body, is_grpc: bool, patience: Duration) -> Body {
         Body::new(MeteredBody {
             inner: body,
             share: Arc::clone(self),

@@ -12,7 +12,8 @@ pub fn is_same_site<'a>(
     authority: Option<&'a str>,
 ) -> bool {
     if let Some(site) = header("sec-fetch-site") {
-        return site == "same-origin";
+        // `none`: typed by a person, or a bookmark.
+        return matches!(site, "same-origin" | "none");
     }
     let Some(origin) = header("origin") else {
         return true;

@@ -77,6 +77,16 @@ impl Store for CountingStore {
         self.count("extend").extend(bucket, locks, lock_for).await
     }
 
+    async fn extend_alone(
+        &self,
+        bucket: &Bucket,
+        lock: &Lock,
+        lock_for: Duration,
+    ) -> Result<ExtendOutcome> {
+        let store = self.count("extend_alone");
+        store.extend_alone(bucket, lock, lock_for).await
+    }
+
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let store = self.count("note_failure");
         store.note_failure(bucket, lock, error).await

@@ -144,12 +144,12 @@ async fn reserve_alone(
     {
         hub.store.resume(&own.task_type).await?;
     }
-    let reserved = claims::reserve_from(hub, holder, tube, own).await?;
+    let reserved = claims::reserve_from(hub, holder, tube, own).await;
     if let Err(error) = hub.pause_as_tube(tube, own).await {
         warn!(%tube, %error, "cannot pause the lane of a job like its tube");
     }
     hub.lane_changed(tube, own, Duration::ZERO);
-    Ok(reserved)
+    reserved
 }
 
 /// Makes the copy in the job's own lane due, after the job has left its old lane.

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
+use delayq_service::body::is_grpc_call;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -173,7 +174,8 @@ async fn answer(
 ) -> Result<Response, Infallible> {
     let (mut head, body) = request.into_parts();
     let share = door.bodies.share();
-    let body = share.metered(Body::new(body), &head.headers, door.bounds.body_timeout());
+    let is_grpc = is_grpc_call(head.uri.path(), &head.headers);
+    let body = share.metered(Body::new(body), is_grpc, door.bounds.body_timeout());
     let client = door.proxies.client(peer.ip(), &head.headers);
     let client = if client == peer.ip().to_canonical() {
         peer

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use delayq_service::body::BodyRoom;
+use delayq_service::body::{BodyRoom, is_grpc_call};
 use delayq_service::config::NamespaceLimits;
 
 use super::house::{Door, House, ask, task_of_grpc};
@@ -16,7 +16,8 @@ use delayq_proto::pb;
 fn without_room(request: Request<Body>) -> Request<Body> {
     let (head, body) = request.into_parts();
     let share = BodyRoom::new(2).share();
-    let body = share.metered(body, &head.headers, Duration::from_mins(1));
+    let is_grpc = is_grpc_call(head.uri.path(), &head.headers);
+    let body = share.metered(body, is_grpc, Duration::from_mins(1));
     Request::from_parts(head, body)
 }
 

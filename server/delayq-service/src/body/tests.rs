@@ -22,12 +22,26 @@ fn grpc() -> HeaderMap {
     [(CONTENT_TYPE, kind)].into_iter().collect()
 }
 
+#[test]
+fn a_call_of_grpc_is_known_by_its_path_and_its_type() {
+    assert!(is_grpc_call("/delayq.v1.Delayq/Submit", &grpc()));
+    assert!(!is_grpc_call("/delayq.v1.Delayq/Submit", &HeaderMap::new()));
+    for path in [
+        "/v1/default/types/a.b/bulk",
+        "/api/a.b/queue",
+        "/a.b",
+        "/token/a.b",
+    ] {
+        assert!(!is_grpc_call(path, &grpc()), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn all_bodies_together_have_a_bound_and_each_request_gives_back_its_own() {
     let room = BodyRoom::new(100);
     let (first, second) = (room.share(), room.share());
     let of = |share: &Arc<BodyShare>, bytes: usize| {
-        share.metered(Body::from(vec![1; bytes]), &HeaderMap::new(), MINUTE)
+        share.metered(Body::from(vec![1; bytes]), false, MINUTE)
     };
     let whole = read(of(&first, 60), 1_000, MINUTE).await.unwrap();
     assert_eq!((whole.len(), room.used()), (60, 60));
@@ -51,7 +65,7 @@ async fn a_stream_of_calls_holds_one_message_and_is_refused_in_the_words_of_grpc
     let room = BodyRoom::new(100);
     let share = room.share();
     let (sender, body) = sent();
-    let mut body = share.metered(body, &grpc(), MINUTE);
+    let mut body = share.metered(body, true, MINUTE);
     let message = |bytes: u8| {
         let prefix = [0, 0, 0, 0, bytes];
         Bytes::from([&prefix[..], &vec![1; usize::from(bytes)]].concat())
@@ -73,13 +87,13 @@ async fn a_stream_of_calls_holds_one_message_and_is_refused_in_the_words_of_grpc
 async fn a_body_that_stalls_is_given_up_and_a_stream_that_waits_between_messages_is_not() {
     let room = BodyRoom::new(100);
     let (plain, body) = sent();
-    let mut body = room.share().metered(body, &HeaderMap::new(), MINUTE);
+    let mut body = room.share().metered(body, false, MINUTE);
     plain.send(Bytes::from_static(b"a")).unwrap();
     body.frame().await.unwrap().unwrap();
     let stalled = body.frame().await.unwrap().unwrap_err();
     assert_eq!(problem_of(&stalled).unwrap().status(), 408);
     let (stream, body) = sent();
-    let mut body = room.share().metered(body, &grpc(), MINUTE);
+    let mut body = room.share().metered(body, true, MINUTE);
     stream
         .send(Bytes::from_static(&[0, 0, 0, 0, 1, 7]))
         .unwrap();

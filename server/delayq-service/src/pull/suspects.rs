@@ -1,7 +1,8 @@
 //! Suspects: tasks whose lock has expired several times, so that their worker may have crashed of
-//! them. One at a time is handed out, or those that were lost together would be together at the
+//! them. One of a type is handed out at a time, or those that were lost together would be together at the
 //! next crash, too.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,16 +16,15 @@ const WAIT: Duration = Duration::from_mins(1);
 /// When the next suspect is tried while one is under way.
 pub(super) const NEXT_IN: Duration = Duration::from_secs(1);
 
-/// The suspect that a client of this server has.
+/// The suspects that clients of this server have.
 #[derive(Debug)]
 pub(super) struct Suspects {
     max_lock_expiries: u32,
-    one: Mutex<Option<HandedOut>>,
+    handed_out: Mutex<BTreeMap<TaskType, HandedOut>>,
 }
 
 #[derive(Debug)]
 struct HandedOut {
-    task_type: TaskType,
     fence: u64,
     /// When the next one may go.
     until: Timestamp,
@@ -34,7 +34,7 @@ impl Suspects {
     pub(super) fn new(max_lock_expiries: u32) -> Self {
         Self {
             max_lock_expiries,
-            one: Mutex::default(),
+            handed_out: Mutex::default(),
         }
     }
 
@@ -49,40 +49,40 @@ impl Suspects {
         history.lock_expiries >= last.clamp(1, SUSPECT_AFTER)
     }
 
-    /// Notes that a suspect is handed out; false while a client has another one.
+    /// Notes that a suspect is handed out; false while a client has another one of its type.
     pub(super) fn hand_out(
         &self,
         task_type: &TaskType,
         task: &ClaimedTask,
         now: Timestamp,
     ) -> bool {
-        let mut one = self.one();
-        if one.as_ref().is_some_and(|one| one.until > now) {
+        let mut handed_out = self.handed_out();
+        handed_out.retain(|_, one| one.until > now);
+        if handed_out.contains_key(task_type) {
             return false;
         }
-        *one = Some(HandedOut {
-            task_type: task_type.clone(),
+        let one = HandedOut {
             fence: task.lock.fence,
             until: task.lock_until.min(now.plus(WAIT)),
-        });
+        };
+        handed_out.insert(task_type.clone(), one);
         true
     }
 
     /// Notes the settlement of a lock.
     pub(super) fn unlocked(&self, task_type: &TaskType, fence: u64) {
-        let mut one = self.one();
-        if one.as_ref().is_some_and(|one| one.is(task_type, fence)) {
-            *one = None;
+        let mut handed_out = self.handed_out();
+        if handed_out
+            .get(task_type)
+            .is_some_and(|one| one.fence == fence)
+        {
+            handed_out.remove(task_type);
         }
     }
 
-    fn one(&self) -> MutexGuard<'_, Option<HandedOut>> {
-        self.one.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl HandedOut {
-    fn is(&self, task_type: &TaskType, fence: u64) -> bool {
-        self.fence == fence && self.task_type == *task_type
+    fn handed_out(&self) -> MutexGuard<'_, BTreeMap<TaskType, HandedOut>> {
+        self.handed_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

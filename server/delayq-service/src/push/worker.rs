@@ -75,13 +75,13 @@ impl PushWorker {
 }
 
 /// Applies the task's own retry policy to the end of an attempt.
-fn repeated(retry: RetryPolicy, attempt: u32, result: TaskResult) -> TaskResult {
+fn repeated(retry: RetryPolicy, tried: u32, result: TaskResult) -> TaskResult {
     let (asked, error) = match result {
         Err(TaskError::Retry(error)) => (None, error),
         Err(TaskError::RetryAfter(wait, error)) => (Some(wait), error),
         other => return other,
     };
-    Err(match retry.wait_after(attempt) {
+    Err(match retry.wait_after(tried) {
         Some(wait) => TaskError::retry_after(asked.unwrap_or(wait), error),
         None => TaskError::dead(error),
     })
@@ -130,7 +130,7 @@ impl TaskWorker for PushWorker {
             KeptTask::keep(cx, message, board.courier.kept_for).ok();
         }
         match retry {
-            Some(retry) => repeated(retry, cx.attempt(), result),
+            Some(retry) => repeated(retry, cx.tried(), result),
             None => result,
         }
     }

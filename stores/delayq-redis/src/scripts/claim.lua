@@ -10,8 +10,8 @@
 --   answers were lost, each between spaces · 9 maximum number of tasks running in the fleet, or ""
 --   · 10 starts of the fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake
 --   channel, or "" to publish nothing · 14 wake message · 15 "@<holder> ", the short identity of
---   the claimer, or "" · 16 lock expiries that make a task poison that ran alone · 17 "1" if only
---   locks of the claimer itself count
+--   the claimer, or "" · 16 lock expiries that make a task poison that ran alone · 17 the number of
+--   releases from which on locks of others than the claimer count
 -- Returns: the server's time · the part cut off it, microseconds · the time that due times were
 --   compared with · the time of the next call or -1 · the first fence, followed by the others · ids
 --   of the locked tasks · their records · those with a history {index among the locked ones, due or
@@ -27,7 +27,7 @@ local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonu
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
 local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
-local max_alone, counts_own_only = tonumber(ARGV[16]), ARGV[17] == '1'
+local max_alone, uncounted = tonumber(ARGV[16]), tonumber(ARGV[17])
 local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
 -- Records are read in slices, and only up to this many bytes, so that large messages do not block
 -- all others.
@@ -265,7 +265,8 @@ local function look(i, id, record)
   end
   local trail = (trails[i] or is_lost) and parse_trail(trails[i]) or NO_HISTORY
   local lock = is_lost and locks[i] or ''
-  local counts = is_lost and not (counts_own_only and match(lock, '@%w+ ') ~= (holder ~= '' and holder or nil))
+  local is_own = (match(lock, '@%w+ ') or '') == holder
+  local counts = is_lost and (is_own or trail.releases >= uncounted)
   trail.expiries = trail.expiries + (counts and 1 or 0)
   trail.releases = trail.releases + (is_lost and not counts and 1 or 0)
   local is_alone = find(lock, '?', 1, true)

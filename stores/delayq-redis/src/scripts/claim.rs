@@ -50,7 +50,7 @@ pub(crate) fn command(
         .arg(call.wake.map_or("", |wake| &wake.message))
         .arg(record::holder_word(request.holder.as_ref()))
         .number(request.most_expiries(true))
-        .arg(if request.counts_own_only { "1" } else { "" })
+        .number(request.uncounted())
 }
 
 /// Parameters of a claim that come from the store.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use delayq_core::presence::InstanceId;
 use delayq_core::store::{
-    AttemptEnd, ChangeOutcome, ClaimEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome,
+    AttemptEnd, ChangeOutcome, ClaimEnd, EndCause, ExtendOutcome, MAX_UNCOUNTED, SettleOutcome,
+    SubmitOutcome,
 };
 use delayq_core::{Bucket, Lock, TaskState, TaskType, Timestamp, When, hours, millis, minutes};
 
@@ -335,6 +336,23 @@ pub async fn a_lock_of_another_holder_need_not_count(rig: &Rig) {
     );
     let claimed = rig.claim_as(&request.holder(&own)).await;
     assert_eq!(claimed.ended, [ClaimEnd::new(id("1"), EndCause::Poison)]);
+}
+
+pub async fn a_task_that_no_holder_survives_is_found_though_none_counts_for_another(rig: &Rig) {
+    rig.accept(job("1")).await;
+    let request = rig.request().await.max_lock_expiries(2).counting_own_only();
+    let mut starts = 0;
+    let ended = loop {
+        let request = request.clone().holder(&InstanceId::generate());
+        let claimed = rig.claim_as(&request).await;
+        let Some(task) = claimed.tasks.first() else {
+            break claimed.ended;
+        };
+        starts += 1;
+        rig.expire(&task.lock).await;
+    };
+    assert_eq!(ended, [ClaimEnd::new(id("1"), EndCause::Poison)]);
+    assert_eq!(starts, MAX_UNCOUNTED + 2);
 }
 
 pub async fn no_lock_expiry_allowed_is_read_as_one(rig: &Rig) {

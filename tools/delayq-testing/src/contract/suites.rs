@@ -119,6 +119,7 @@ sentences! {
         a_task_is_poison_earlier_if_its_lock_expires_while_it_runs_alone,
         a_mark_of_a_lock_goes_with_the_lock,
         a_lock_of_another_holder_need_not_count,
+        a_task_that_no_holder_survives_is_found_though_none_counts_for_another,
         no_lock_expiry_allowed_is_read_as_one,
         failures_and_releases_are_not_poison,
         an_old_lock_cannot_touch_the_task_that_took_its_id,
