@@ -234,11 +234,19 @@ impl RedisServer {
     /// When it does not start.
     pub fn restart(&mut self) {
         self.kill();
-        if let Err(log) = self.launch() {
-            panic!(
+        let mut tries = 0;
+        while let Err(log) = self.launch() {
+            tries += 1;
+            // Another test may hold the port for a moment, to see whether it is free.
+            let is_taken = log
+                .iter()
+                .any(|line| line.contains("Address already in use"));
+            assert!(
+                is_taken && tries < 50,
                 "redis-server does not start again on port {}: {log:#?}",
                 self.port
             );
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
 

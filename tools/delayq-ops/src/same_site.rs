@@ -12,8 +12,7 @@ pub fn is_same_site<'a>(
     authority: Option<&'a str>,
 ) -> bool {
     if let Some(site) = header("sec-fetch-site") {
-        // `none`: typed by a person, or a bookmark.
-        return matches!(site, "same-origin" | "none");
+        return site == "same-origin";
     }
     let Some(origin) = header("origin") else {
         return true;
