@@ -1,6 +1,6 @@
 //! Suspects: tasks whose lock has expired several times, so that their worker may have crashed of
-//! them. One of a type is handed out at a time, or those that were lost together would be together at the
-//! next crash, too.
+//! them. One of a type is handed out at a time, or those that were lost together would be together
+//! at the next crash, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
