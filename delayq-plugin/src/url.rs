@@ -63,6 +63,10 @@ enum Loading {
     not(feature = "redis"),
     allow(unused_variables, reason = "only Redis loads its data")
 )]
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "redis", feature = "remote")),
+    allow(clippy::unused_async, reason = "memory is opened at once")
+)]
 async fn open(url: &str, options: StoreOptions, loading: Loading) -> Result<Arc<dyn Store>> {
     let (location, options) = parse(url, options)?;
     if let Some(feature) = missing_feature(url) {
