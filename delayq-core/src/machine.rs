@@ -28,15 +28,15 @@ pub use submit::{Accepted, Asked, Bound, Existing, Submission, accepted, submit}
 use crate::job::When;
 use crate::state::TaskState;
 use crate::store::{CancelOutcome, ChangeOutcome};
-use crate::time::{Reading, Timestamp};
+use crate::time::{MAX_DELAY, Reading, Timestamp};
 
 /// The due time for `when` at `reading`. A past time means now. A delay counts from the reading
-/// rounded up, so that it is never cut short.
+/// rounded up, so that it is never cut short; one beyond [`MAX_DELAY`] is that long.
 #[must_use]
 pub fn due_at(when: When, reading: Reading) -> Timestamp {
     match when {
         When::After(delay) if delay.is_zero() => reading.now,
-        When::After(delay) => reading.rounded_up().plus(delay),
+        When::After(delay) => reading.rounded_up().plus(delay.min(MAX_DELAY)),
         When::At(time) => time.max(reading.now),
     }
 }

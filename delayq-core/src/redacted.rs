@@ -63,6 +63,7 @@ mod tests {
             task_type: task.task_type,
             id,
             attempt: 1,
+            tried: 1,
             due_at: now,
             claimed_at: now,
             submitted_at: now,

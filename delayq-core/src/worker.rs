@@ -95,6 +95,7 @@ mod tests {
             task_type: TaskType::new("a").unwrap(),
             id: TaskId::new("1").unwrap(),
             attempt: 1,
+            tried: 1,
             due_at: Timestamp::from_millis(1_000),
             claimed_at: Timestamp::from_millis(1_002),
             submitted_at: Timestamp::ZERO,

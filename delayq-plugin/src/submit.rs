@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::job::{check_content, check_delay, check_message};
+use delayq_core::job::{check_content, check_delay};
 use delayq_core::operate::{Cursor, Page};
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
@@ -15,6 +15,7 @@ use tracing::debug;
 
 mod batches;
 mod declared;
+mod new_message;
 mod recurrence;
 mod reply_wait;
 mod sent;
@@ -25,6 +26,7 @@ pub(crate) use self::recurrence::{ensure_all, ensure_one, may_start};
 pub use self::reply_wait::{ReplyOutcome, TaskReply};
 
 use self::declared::Declared;
+use self::new_message::NewMessage;
 use self::reply_wait::ReplyWait;
 use self::sent::PendingSubmit;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
@@ -341,17 +343,38 @@ impl TaskSubmitService {
     /// Replaces the message of a scheduled task by raw bytes.
     ///
     /// # Errors
-    /// `LimitExceeded`, and as for every call.
+    /// `LimitExceeded`; `InvalidInput` if the task's header `content-type` promises JSON and the
+    /// message is none; and as for every call.
     pub async fn update_raw(
         &self,
         task_type: &str,
         id: &str,
         message: impl Into<Vec<u8>>,
     ) -> Result<ChangeOutcome> {
-        let (message, task_type) = (message.into(), TaskType::new(task_type)?);
-        check_message(&message, &self.limits)?;
-        let id = TaskId::new(id)?;
-        self.store.update(&task_type, &id, message).await
+        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
+        NewMessage::new(message.into(), &self.limits)?
+            .put(&*self.store, &task_type, &id)
+            .await
+    }
+
+    /// Replaces the message of a scheduled task by raw bytes of another content type, which also
+    /// replaces the task's header `content-type`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the task was sent without that header; and as
+    /// [`update_raw`](Self::update_raw).
+    pub async fn update_raw_as(
+        &self,
+        task_type: &str,
+        id: &str,
+        message: impl Into<Vec<u8>>,
+        content_type: &str,
+    ) -> Result<ChangeOutcome> {
+        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
+        NewMessage::new(message.into(), &self.limits)?
+            .of_type(content_type)
+            .put(&*self.store, &task_type, &id)
+            .await
     }
 
     /// The recurring tasks of this plugin, each with its next occurrence in the store. Empty for a

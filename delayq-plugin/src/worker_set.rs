@@ -108,7 +108,7 @@ impl TypeRunner {
     pub async fn run(&self, attempt: Attempt, message: Vec<u8>, stop: StopSignal) -> AttemptResult {
         let (app, begun) = (Handle::current(), Instant::now());
         let later = Arc::new(AtomicBool::new(false));
-        let tried = attempt.attempt;
+        let tried = attempt.tried;
         let cx = TaskContext::new(attempt, stop.clone());
         let message: Arc<[u8]> = message.into();
         let start = |(index, worker): (usize, &Worker)| {

@@ -40,6 +40,7 @@ pub(crate) fn context() -> TaskContext {
         task_type: TaskType::new("a").expect("a valid type"),
         id: TaskId::new("task-1").expect("a valid id"),
         attempt: 3,
+        tried: 3,
         due_at: Timestamp::ZERO,
         claimed_at: Timestamp::ZERO,
         submitted_at: Timestamp::ZERO,

@@ -18,15 +18,21 @@ pub fn is_json_type(content_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
+/// The header `content-type` in any case of its letters: its name and its value.
+#[must_use]
+pub fn content_type_of(headers: &Headers) -> Option<(&str, &str)> {
+    let mut headers = headers.iter();
+    let named = headers.find(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
+    named.map(|(name, kind)| (name.as_str(), kind.as_str()))
+}
+
 /// Refuses a message whose header `content-type` says that it is JSON, if a worker could not read
 /// it.
 ///
 /// # Errors
 /// [`Error::InvalidInput`]; the reason is that of [`check_json`].
 pub fn check_content(headers: &Headers, message: &[u8]) -> Result<()> {
-    let mut headers = headers.iter();
-    let named = headers.find(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
-    match named.filter(|(_, kind)| is_json_type(kind)) {
+    match content_type_of(headers).filter(|(_, kind)| is_json_type(kind)) {
         Some((_, kind)) => check_json(message).map_err(|reason| {
             let reason =
                 format!("the content type is {kind}, and the message is no JSON: {reason}");

@@ -92,7 +92,8 @@ pub enum AttemptEnd {
     /// Failure with a retry: scheduled again, due after the wait; counts one failure. After a
     /// cancel request the task is cancelled instead.
     Retry {
-        /// The wait from now, by the store's clock.
+        /// The wait from now, by the store's clock; one beyond
+        /// [`MAX_DELAY`](crate::time::MAX_DELAY) is that long.
         after: Duration,
         /// The error.
         error: String,
@@ -102,7 +103,7 @@ pub enum AttemptEnd {
     /// Given back: scheduled again, due after the wait; counts one release, no attempt. After a
     /// cancel request the task is cancelled instead.
     Release {
-        /// The wait from now, by the store's clock.
+        /// As for `Retry`.
         after: Duration,
         /// As for `Retry`.
         succeeded: Vec<String>,

@@ -55,6 +55,8 @@ pub struct Attempt {
     pub id: TaskId,
     /// 1-based count of starts.
     pub attempt: u32,
+    /// How many of these a retry policy counts: see [`TaskContext::tried`].
+    pub tried: u32,
     /// The due time of this attempt.
     pub due_at: Timestamp,
     /// The time when the store handed it out, by the store's clock.
@@ -74,6 +76,7 @@ impl fmt::Debug for Attempt {
             .field("task_type", &self.task_type)
             .field("id", &self.id)
             .field("attempt", &self.attempt)
+            .field("tried", &self.tried)
             .field("due_at", &self.due_at)
             .field("claimed_at", &self.claimed_at)
             .field("submitted_at", &self.submitted_at)
@@ -90,7 +93,7 @@ impl TaskContext {
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
             is_repeat: attempt.attempt > 1,
-            tried: attempt.attempt,
+            tried: attempt.tried,
             shared: Arc::new(SharedContext {
                 task: attempt,
                 follow_ups: FollowUps::default(),

@@ -166,6 +166,7 @@ async fn has_begun(case: Case) -> bool {
     let attempt = Attempt {
         id: TaskId::new("a").unwrap(),
         attempt: 1,
+        tried: 1,
         due_at: Timestamp::from_millis(0),
         claimed_at: Timestamp::from_millis(0),
         submitted_at: Timestamp::from_millis(0),

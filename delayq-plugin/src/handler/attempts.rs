@@ -447,6 +447,7 @@ fn facts(context: &TypeContext, task: &mut ClaimedTask) -> Attempt {
         task_type: context.task_type.clone(),
         id: task.lock.id.clone(),
         attempt: task.attempt,
+        tried: task.history.tried(),
         due_at: task.due_at,
         claimed_at: task.lock_until.minus(context.options().lock),
         submitted_at: task.submitted_at,

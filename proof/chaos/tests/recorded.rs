@@ -114,6 +114,7 @@ impl Session {
                 task_type: self.task_type.clone(),
                 id: task.lock.id.clone(),
                 attempt: task.attempt,
+                tried: task.history.tried(),
                 due_at: task.due_at,
                 claimed_at: claimed.now,
                 submitted_at: task.submitted_at,

@@ -236,6 +236,7 @@ fn a_call_is_that_of_a_task_or_refused() {
         "delayq-task-type",
         "delayq-task-id",
         "delayq-attempt",
+        "delayq-tried",
         "delayq-fence",
         "delayq-due-at",
         "delayq-header-",

@@ -6,6 +6,7 @@ mod connection;
 mod handshake_log;
 mod refusal;
 mod tls;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,7 @@ pub(crate) struct Invocation {
     pub(crate) id: TaskId,
     pub(crate) message: Vec<u8>,
     pub(crate) attempt: u32,
+    tried: u32,
     fence: u64,
     due_at: Timestamp,
     submitted_at: Timestamp,
@@ -43,6 +44,7 @@ impl Invocation {
             id,
             message,
             attempt: 1,
+            tried: 1,
             fence: 0,
             due_at: Timestamp::ZERO,
             submitted_at: Timestamp::ZERO,
@@ -61,6 +63,8 @@ impl Invocation {
         if let Some(attempt) = number(headers, "delayq-attempt") {
             self.attempt = attempt;
         }
+        // A server before this header counts every attempt.
+        self.tried = number(headers, "delayq-tried").unwrap_or(self.attempt);
         if let Some(fence) = number(headers, "delayq-fence") {
             self.fence = fence;
         }
@@ -102,6 +106,7 @@ impl Invocation {
             task_type: self.task_type,
             id: self.id,
             attempt: self.attempt,
+            tried: self.tried,
             due_at: self.due_at,
             claimed_at: now,
             submitted_at: self.submitted_at,
@@ -118,4 +123,27 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
     header(headers, name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_whose_lock_expired_is_not_counted_by_the_retry_policy() {
+        let read = |facts: &[(&'static str, &str)]| {
+            let named = [("delayq-task-type", "mail"), ("delayq-task-id", "1")];
+            let facts = named.iter().chain(facts);
+            let headers =
+                facts.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            let call = Invocation::read(&headers.collect(), Vec::new()).unwrap();
+            let (attempt, _) = call.into_attempt(Timestamp::ZERO);
+            (attempt.attempt, attempt.tried)
+        };
+        assert_eq!(
+            read(&[("delayq-attempt", "4"), ("delayq-tried", "2")]),
+            (4, 2)
+        );
+        assert_eq!(read(&[("delayq-attempt", "4")]), (4, 4));
+    }
 }

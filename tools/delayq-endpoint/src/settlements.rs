@@ -54,7 +54,7 @@ impl Settlements {
                 id: cx.id().clone(),
                 fence: cx.fence(),
             },
-            attempt: cx.attempt(),
+            tried: cx.tried(),
             retry: cx.retry(),
         })
     }
@@ -72,7 +72,7 @@ pub struct LaterSettlement {
     store: Arc<dyn Store>,
     bucket: Bucket,
     lock: Lock,
-    attempt: u32,
+    tried: u32,
     retry: RetryPolicy,
 }
 
@@ -104,7 +104,7 @@ impl LaterSettlement {
     /// Those of the store.
     pub async fn fail(&self, error: TaskError) -> Result<SettleOutcome> {
         let succeeded = Vec::new();
-        let wait = self.retry.wait_after(self.attempt);
+        let wait = self.retry.wait_after(self.tried);
         let (wait, error) = match error {
             TaskError::Release(after) => {
                 return self.end(AttemptEnd::Release { after, succeeded }).await;

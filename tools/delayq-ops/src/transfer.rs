@@ -2,12 +2,13 @@
 
 use std::io::{BufRead, Read as _, Write};
 
-use delayq_plugin::{Result, TaskSubmitService};
+use delayq_plugin::{Error, Result, TaskSubmitService};
 
 mod arrivals;
 mod error;
 mod line;
 mod report;
+mod same_store;
 mod source;
 
 pub use error::{TransferError, TransferFault};
@@ -15,6 +16,7 @@ pub use report::{Rejected, TransferReport};
 
 use self::arrivals::Arrivals;
 pub(crate) use self::line::Line;
+use self::same_store::is_same_store;
 use self::source::Source;
 
 /// The treatment of dead tasks.
@@ -133,7 +135,8 @@ pub async fn import(
 /// pause their types there first, so that no task runs in both.
 ///
 /// # Errors
-/// As [`export`] and [`import`]. A repeat does the rest.
+/// As [`export`] and [`import`]; a repeat does the rest. `InvalidInput` if both are one store, also
+/// under two names such as a path and a link to it.
 pub async fn copy(
     from: &TaskSubmitService,
     to: &TaskSubmitService,
@@ -142,6 +145,11 @@ pub async fn copy(
     progress: Progress<'_>,
 ) -> Result<TransferReport, TransferError> {
     let mut arrivals = Arrivals::new(to, dead);
+    if is_same_store(from, to).await {
+        let reason = "both places are the same store and namespace: nothing was copied";
+        let error = Error::invalid("store", reason);
+        return Err(TransferError::new(arrivals.report, None, error.into()));
+    }
     let mut source = match Source::of(from, types, dead).await {
         Ok(source) => source,
         Err(fault) => return Err(arrivals.failed(1, fault)),

@@ -327,6 +327,11 @@ async fn a_mistake_of_the_caller_leaves_nothing() {
         assert!(!selection.is_all(), "{selection}");
     }
     assert_eq!(lines(&operator).await, [""; 0]);
+    let json = DelayQueueJob::raw("mail", "{}").id("b").after(hours(1));
+    let json = json.header("content-type", "application/json");
+    operator.tasks().send(json).await.unwrap();
+    let broken = operator.update("mail", "b", b"{".to_vec()).await;
+    assert!(broken.unwrap_err().to_string().contains("no JSON"));
 }
 
 #[tokio::test]

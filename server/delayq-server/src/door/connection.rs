@@ -23,6 +23,7 @@ use tracing::debug;
 
 use super::Door;
 use super::activity::{Activity, Busy, BusyBody};
+use super::written::Written;
 
 /// The interval of pings on an HTTP/2 connection, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(20);
@@ -102,8 +103,9 @@ impl Connection {
             let (door, busy) = (Arc::clone(&of_requests), activity.begin());
             async move { answer(&door, peer, request, busy).await }
         });
-        let builder = self.builder();
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let (builder, written) = (self.builder(), Written::default());
+        let stream = TokioIo::new(written.of(stream));
+        let mut connection = pin!(builder.serve_connection(stream, service));
         let mut requests = self.activity.watch();
         let idle_timeout = door.bounds.header_timeout();
         let mut idle = pin!(tokio::time::sleep(idle_timeout));
@@ -129,6 +131,10 @@ impl Connection {
                 }
                 // Also applies to a client that sends too little to tell HTTP/1 from HTTP/2.
                 () = idle.as_mut(), if *requests.borrow() == 0 => {
+                    if written.is_read() {
+                        idle.as_mut().reset(Instant::now() + idle_timeout);
+                        continue;
+                    }
                     if is_closing || !is_used {
                         debug!(%peer, "an idle connection is closed");
                         return;

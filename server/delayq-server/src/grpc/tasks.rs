@@ -86,7 +86,7 @@ impl Run for pb::UpdateRequest {
             pb::update_request::Body::Message(message) => message,
             pb::update_request::Body::Text(text) => text.into_bytes(),
         };
-        Ok(update(call, task_type.as_str(), id.as_str(), message)
+        Ok(update(call, task_type.as_str(), id.as_str(), message, None)
             .await?
             .into())
     }

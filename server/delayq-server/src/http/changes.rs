@@ -14,8 +14,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Body, Query};
+use super::extract::{Query, RawRequest};
 use super::form::read_when;
+use super::message_kind::read_kind;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -76,8 +77,8 @@ async fn run_now(
     changed(moved, &task_type, &id)
 }
 
-/// Replace the message of a scheduled task; keep its headers and due time. Repeating it is
-/// harmless.
+/// Replace the message of a scheduled task, and its content type if one is given; keep its other
+/// headers and its due time. Repeating it is harmless.
 #[utoipa::path(
     put, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/message", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
@@ -88,9 +89,10 @@ async fn run_now(
 async fn update(
     allowed: Allowed<Submit>,
     Path((_, task_type, id)): Path<(String, String, String)>,
-    Body(body): Body,
+    RawRequest { headers, body }: RawRequest,
 ) -> Result<Json<Changed>, Problem> {
-    let updated = operation::update(&allowed, &task_type, &id, body).await?;
+    let kind = read_kind(&headers, &body)?;
+    let updated = operation::update(&allowed, &task_type, &id, body, kind).await?;
     changed(updated, &task_type, &id)
 }
 

@@ -12,13 +12,18 @@ use super::house::{Answer, Door, House, ask, task_of_grpc};
 /// Read by a parser that only skips, and by no worker.
 const UNREADABLE: [&str; 3] = [r#""\ud800""#, "[1e999]", "DEEP"];
 
-/// A request with a body of this content type.
+/// A request with a body of JSON, as it says.
 async fn as_json(house: &House, line: (&str, &str), message: &str) -> Answer {
+    as_kind(house, line, "application/json", message).await
+}
+
+/// A request with a body of this content type.
+async fn as_kind(house: &House, line: (&str, &str), kind: &str, message: &str) -> Answer {
     let path = format!("/v1/{}/types/http/{}", house.namespace, line.1);
     let request = Request::builder().method(line.0).uri(path);
     let request = request
         .header("authorization", format!("Bearer {}", house.token))
-        .header("content-type", "application/json")
+        .header("content-type", kind)
         .body(Body::from(message.to_owned()));
     ask(&house.router(Door::Http), request.unwrap()).await
 }
@@ -69,6 +74,49 @@ async fn json_that_no_worker_reads_is_refused_at_every_door_that_promises_json()
     assert_eq!(plain.await.status, 201);
     let good = house.v1("PUT", "types/http/tasks/kept/message", "[7]");
     assert_eq!(good.await.status, 200);
+}
+
+#[tokio::test]
+async fn a_new_message_brings_its_content_type_or_is_refused() {
+    let house = House::open("walk-kind", NamespaceLimits::default()).await;
+    let kept = as_json(&house, ("PUT", "tasks/kept?delay=1h"), "{}").await;
+    assert_eq!(kept.status, 201, "{kept:?}");
+    let put = async |task: &str, kind: &str, message: &str| {
+        let path = format!("tasks/{task}/message");
+        as_kind(&house, ("PUT", &path), kind, message).await
+    };
+    let found = async |task: &str| {
+        let path = format!("types/http/tasks/{task}");
+        house.v1("GET", &path, "").await.json()
+    };
+    let csv = put("kept", "text/csv", "a;b").await;
+    assert_eq!(csv.status, 200, "{csv:?}");
+    let task = found("kept").await;
+    assert_eq!(
+        (&task["message"], &task["headers"]["content-type"]),
+        (&json!("a;b"), &json!("text/csv"))
+    );
+    let broken = put("kept", "application/json", "a;b").await;
+    assert_eq!(broken.status, 400, "{broken:?}");
+    // The default of many clients says nothing.
+    let unsaid = put("kept", "application/octet-stream", "c").await;
+    assert_eq!(unsaid.status, 200, "{unsaid:?}");
+    let plain = house.v1("PUT", "types/http/tasks/plain?delay=1h", "x");
+    assert_eq!(plain.await.status, 201);
+    let refused = put("plain", "text/csv", "a;b").await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.text.contains("content-type"), "{refused:?}");
+    let (kept, plain) = (found("kept").await, found("plain").await);
+    assert_eq!(
+        (
+            &kept["message"],
+            &kept["headers"]["content-type"],
+            &plain["message"]
+        ),
+        (&json!("c"), &json!("text/csv"), &json!("x"))
+    );
+    let gone = put("nobody", "text/csv", "a;b").await;
+    assert_eq!(gone.status, 404, "{gone:?}");
 }
 
 fn base64(message: &str) -> String {

@@ -1,6 +1,5 @@
 //! Changes of one scheduled task.
 
-use delayq_core::job::{check_content, check_json};
 use delayq_plugin::store::ChangeOutcome;
 use delayq_plugin::{TaskId, When};
 
@@ -29,25 +28,28 @@ pub async fn reschedule(
     Ok(tasks.reschedule(task_type.as_str(), id, when).await?)
 }
 
-/// Replaces the message of a task.
+/// Replaces the message of a task, and its content type if there is one.
 ///
 /// # Errors
-/// `forbidden`, `limit-exceeded`, and errors of the store.
+/// `forbidden`, `limit-exceeded`, `bad-request` for JSON that is none or a content type that the
+/// task has no header for, and errors of the store.
 pub async fn update(
     context: &Context,
     task_type: &str,
     id: &str,
     message: Vec<u8>,
+    content_type: Option<&str>,
 ) -> Result<ChangeOutcome, Problem> {
     let task_type = context.caller.require_type(task_type)?;
     context.check_message(&message)?;
-    let (store, id) = (context.store(), TaskId::new(id)?);
-    // The headers of the task say what its message is. They are read only for what is no JSON.
-    if !context.is_store_of_caller
-        && check_json(&message).is_err()
-        && let Some(task) = store.find(&task_type, &id).await?
-    {
-        check_content(&task.headers, &message)?;
+    if context.is_store_of_caller {
+        // The application has checked the content.
+        let store = context.store();
+        return Ok(store.update(&task_type, &TaskId::new(id)?, message).await?);
     }
-    Ok(store.update(&task_type, &id, message).await?)
+    let (tasks, task_type) = (context.tasks(), task_type.as_str());
+    Ok(match content_type {
+        Some(kind) => tasks.update_raw_as(task_type, id, message, kind).await?,
+        None => tasks.update_raw(task_type, id, message).await?,
+    })
 }

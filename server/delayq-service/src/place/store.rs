@@ -297,8 +297,7 @@ impl Store for PlacedStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
-        let headers = self.side.headers_of_update(task_type, id, &message);
-        let headers = headers.await?;
+        let headers = Headers::new();
         self.update_with(task_type, id, message, &headers).await
     }
 
@@ -309,7 +308,10 @@ impl Store for PlacedStore {
         message: Vec<u8>,
         headers: &Headers,
     ) -> Result<ChangeOutcome> {
-        let view = self.view()?;
+        let own = self.side.headers_of_update(task_type, id, &message);
+        let mut headers = headers.clone();
+        headers.extend(own.await?);
+        let (headers, view) = (&headers, self.view()?);
         let Some(old) = &view.old else {
             return update(&view.new, task_type, id, message, headers).await;
         };

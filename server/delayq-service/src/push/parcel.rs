@@ -52,13 +52,14 @@ impl Parcel<'_> {
     }
 
     /// The facts of the attempt, with their header names.
-    pub(super) fn facts(&self) -> [(&'static str, String); 6] {
+    pub(super) fn facts(&self) -> [(&'static str, String); 7] {
         let cx = self.cx;
         [
             ("delayq-namespace", self.namespace.to_string()),
             ("delayq-task-type", cx.task_type().to_string()),
             ("delayq-task-id", cx.id().to_string()),
             ("delayq-attempt", cx.attempt().to_string()),
+            ("delayq-tried", cx.tried().to_string()),
             ("delayq-fence", cx.fence().to_string()),
             ("delayq-due-at", cx.due_at().as_millis().to_string()),
         ]

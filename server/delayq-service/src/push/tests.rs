@@ -53,6 +53,7 @@ async fn a_task_is_pushed_signed_and_told_apart_and_a_2xx_ends_it() {
         ("delayq-task-type", "mail.send"),
         ("delayq-task-id", "order-42"),
         ("delayq-attempt", "1"),
+        ("delayq-tried", "1"),
         ("delayq-header-tenant", "acme"),
         ("traceparent", "00-1-2-01"),
     ] {

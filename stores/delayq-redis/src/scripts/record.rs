@@ -11,7 +11,7 @@ use delayq_core::job::{Expiry, NewTask, When};
 use delayq_core::machine::ErrorLog;
 use delayq_core::presence::{InstanceId, SHORT_LEN};
 use delayq_core::task::{AttemptHistory, Headers, replace_headers};
-use delayq_core::time::{Timestamp, duration_ms};
+use delayq_core::time::{MAX_DELAY, Timestamp, duration_ms};
 
 /// The version of records and trails written by this release.
 pub(crate) const VERSION: u32 = 1;
@@ -61,7 +61,7 @@ impl StoredTime {
         match when {
             When::After(delay) => Self {
                 kind: 'a',
-                ms: span_ms(delay),
+                ms: delay_ms(delay),
             },
             When::At(time) => Self {
                 kind: 'd',
@@ -75,6 +75,11 @@ impl StoredTime {
 /// difference.
 pub(crate) fn span_ms(span: std::time::Duration) -> i64 {
     duration_ms(span).min(Timestamp::MAX.as_millis())
+}
+
+/// The same of a wait of a task; one beyond [`MAX_DELAY`] is that long.
+pub(crate) fn delay_ms(delay: std::time::Duration) -> i64 {
+    span_ms(delay.min(MAX_DELAY))
 }
 
 /// Appends the part of a record that its checksum covers to its time, with the checksum in between.

@@ -36,7 +36,7 @@ impl Ending {
             let (line, error) = (one_line(error), cut_error(error));
             format!("{kind} {names}{note}\n{line}\n{error}")
         };
-        let again = |kind: char, after: Duration| format!("{kind}{}", record::span_ms(after));
+        let again = |kind: char, after: Duration| format!("{kind}{}", record::delay_ms(after));
         let end = match &settlement.end {
             AttemptEnd::Done => "D".to_owned(),
             AttemptEnd::Dead { error, succeeded } => kept("K", succeeded, error),

@@ -49,6 +49,25 @@ fn tasks_travel_by_a_file_a_pipe_and_a_copy_and_a_repeat_doubles_none() {
     assert_eq!(copies["actions"].as_array().unwrap().len(), 4);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_copy_of_a_store_onto_itself_under_another_name_is_refused() {
+    let stage = Stage::sqlite();
+    let send = ["send", "mail.send", "{}", "--id", "a", "--after", "1h"];
+    stage.json(0, &send);
+    let link = stage.file("link");
+    std::os::unix::fs::symlink(stage.file("."), &link).unwrap();
+    let file = stage.url.rsplit('/').next().unwrap();
+    let other = format!("sqlite:{}/{file}", link.display());
+    let mut copy = stage.command(&["copy", "mail.*", "--to", &other]);
+    let refused = copy.output().unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("the same store"), "{said}");
+    let other = ["copy", "mail.*", "--to", &other, "--to-namespace", "other"];
+    assert_eq!(stage.json(0, &other)["written"], 1);
+}
+
 #[test]
 fn an_export_goes_through_a_pipe_and_a_broken_line_is_named() {
     let (from, to) = (Stage::sqlite(), Stage::sqlite());

@@ -7,6 +7,7 @@ use delayq_core::store::{
     AttemptEnd, ChangeOutcome, ClaimEnd, EndCause, ExtendOutcome, MAX_UNCOUNTED, SettleOutcome,
     SubmitOutcome,
 };
+use delayq_core::time::MAX_DELAY;
 use delayq_core::{Bucket, Lock, TaskState, TaskType, Timestamp, When, hours, millis, minutes};
 
 use super::rig::{LONG, Rig, SHORT, dead, every_end, id, job, release, retry, usual_type};
@@ -123,21 +124,30 @@ pub async fn a_lock_is_never_cut_short_by_rounding(rig: &Rig) {
     assert_eq!(lock_until.since(claimed.store_now()), millis(2));
 }
 
-pub async fn times_stop_at_the_last_one_there_is(rig: &Rig) {
+pub async fn locks_stop_at_the_last_time_and_waits_at_ten_years(rig: &Rig) {
     let for_ever = Duration::MAX;
     rig.accept(job("1").expires_at(Timestamp::MAX)).await;
     let mut request = rig.request().await;
     request.lock_for = for_ever;
-    let task = rig.claim_as(&request).await.tasks.remove(0);
+    let mut task = rig.claim_as(&request).await.tasks.remove(0);
     assert_eq!(task.lock_until, Timestamp::MAX);
     let extended = rig.extend(&task.lock, for_ever).await;
     assert_eq!(extended, ExtendOutcome::Extended(Timestamp::MAX));
-    rig.settled(&task.lock, retry(for_ever)).await;
-    assert_eq!(rig.info("1").await.at, Timestamp::MAX);
+    for end in [retry(for_ever), release(for_ever)] {
+        let before = rig.now().await.plus(MAX_DELAY);
+        rig.settled(&task.lock, end).await;
+        let due_at = rig.info("1").await.at;
+        assert!(due_at >= before && due_at <= rig.now().await.plus(MAX_DELAY + millis(1)));
+        assert_eq!(rig.claim().await.next_at(), Some(due_at));
+        rig.reschedule("1", When::After(Duration::ZERO)).await;
+        task = rig.claim_one().await;
+    }
+    rig.settled(&task.lock, retry(millis(0))).await;
+    let before = rig.now().await.plus(MAX_DELAY);
     let moved = rig.reschedule("1", When::After(for_ever)).await;
-    let due_at = Timestamp::MAX;
+    let due_at = rig.info("1").await.at;
     assert_eq!(moved, ChangeOutcome::Changed { due_at });
-    assert_eq!(rig.claim().await.next_at(), Some(due_at));
+    assert!(due_at >= before && due_at <= rig.now().await.plus(MAX_DELAY + millis(1)));
 }
 
 pub async fn an_expired_lock_that_nobody_took_over_still_settles(rig: &Rig) {

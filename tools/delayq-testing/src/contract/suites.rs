@@ -108,7 +108,7 @@ sentences! {
         a_repeat_after_a_lost_lock_was_due_when_the_submit_said,
         an_extended_lock_lasts_from_the_stores_now,
         a_lock_is_never_cut_short_by_rounding,
-        times_stop_at_the_last_one_there_is,
+        locks_stop_at_the_last_time_and_waits_at_ten_years,
         an_expired_lock_that_nobody_took_over_still_settles,
         an_expired_lock_that_nobody_took_over_can_be_extended,
         an_old_fence_can_settle_extend_or_release_nothing,

@@ -1,7 +1,11 @@
-//! Connections of HTTP/2 that nobody uses.
+//! Connections that nobody uses, and slow ones.
 
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Site, answer, config, rest};
 use crate::server::Server;
@@ -146,4 +150,30 @@ async fn bodies_that_are_held_open_refuse_the_next_one_in_words_and_not_for_ever
     let made = answer(&mut again).await;
     assert!(made.starts_with("HTTP/1.1 201"), "{made}");
     assert_eq!(room.used(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_a_large_answer_slowly_gets_all_of_it() {
+    const LARGE: usize = 8 << 20;
+    let mut config = config();
+    config.connections.header_timeout_ms = 50;
+    let server = Server::open(config).await.unwrap();
+    let routes = Router::new().route("/large", get(async || vec![b'x'; LARGE]));
+    let site = Site::serving(server, routes).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(1 << 14).unwrap();
+    let mut stream = socket.connect(site.address).await.unwrap();
+    let head = site.head("GET", "/large", "connection: close\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut part, mut total) = (vec![0; 1 << 17], 0);
+    loop {
+        let read = stream.read(&mut part).await.unwrap_or(0);
+        if read == 0 {
+            break;
+        }
+        total += read;
+        // The pace of the client: 8 MiB take longer than many time-outs.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert!(total > LARGE, "{total} bytes came");
 }
