@@ -18,14 +18,17 @@ const FORBIDDEN: [&str; 9] = [
 ];
 
 /// What somebody looks for in an unknown project.
-const REQUIRED: [&str; 9] = [
+const REQUIRED: [&str; 12] = [
     ".ci/run",
+    ".github/workflows/ci.yml",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "clippy.toml",
     "deny.toml",
 ];

@@ -113,6 +113,11 @@ fn every_package_is_in_the_readme() {
 }
 
 #[test]
+fn the_readme_is_short_and_complete() {
+    assert_tidy(markdown::readme(&Tree::of_the_workspace()));
+}
+
+#[test]
 fn every_page_of_the_guide_is_in_its_summary() {
     assert_tidy(markdown::summary(&Tree::of_the_workspace()));
 }

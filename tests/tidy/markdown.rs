@@ -26,6 +26,33 @@ pub(crate) fn summary(tree: &Tree) -> Vec<String> {
     left_out.concat()
 }
 
+const README: &str = "README.md";
+/// The addresses that its links have on docs.rs, where it is the page of the plugin.
+const ADDRESSES: &str = "delayq-plugin/src/links.md";
+/// A newcomer reads it whole; what is longer belongs to the guide.
+const README_LINES: usize = 200;
+/// What a newcomer runs first.
+const FIRST_COMMANDS: [&str; 2] = ["cargo run --example order_timeout", "cargo xtask test"];
+
+/// A README that is too long, that lacks a first command, or whose links lead nowhere on docs.rs.
+pub(crate) fn readme(tree: &Tree) -> Vec<String> {
+    let text = |path: &str| tree.get(path).map_or("", |file| &file.text);
+    let (readme, addresses) = (text(README), text(ADDRESSES));
+    let lines = readme.lines().count();
+    let too_long = (lines > README_LINES)
+        .then(|| format!("{README} has {lines} lines, {README_LINES} at most: use the guide"));
+    let is_missing = |command: &&str| !readme.contains(*command);
+    let missing = FIRST_COMMANDS.into_iter().filter(is_missing);
+    let missing = missing.map(|command| format!("{README} lacks `{command}`"));
+    let labels = readme.lines().filter_map(|line| line.split_once("]: "));
+    let has_no_address = |label: &&str| {
+        label.starts_with('[') && !addresses.contains(&format!("{label}]: https://"))
+    };
+    let without = labels.map(|(label, _)| label).filter(has_no_address);
+    let without = without.map(|label| format!("{ADDRESSES} has no address of {label}]"));
+    too_long.into_iter().chain(missing).chain(without).collect()
+}
+
 /// Pages in `folder` that `list` does not name.
 fn left_out(tree: &Tree, list: &str, folder: &str) -> Vec<String> {
     let Some(contents) = tree.get(list) else {
@@ -186,4 +213,19 @@ fn a_page_that_the_summary_leaves_out_is_found() {
         missing,
         [SUMMARY, GUIDE].map(|list| format!("{list} is missing: write it"))
     );
+}
+
+#[test]
+fn a_readme_that_is_long_or_lacks_a_command_or_an_address_is_found() {
+    let tree =
+        |readme: &str, addresses: &str| Tree::of(&[(README, readme), (ADDRESSES, addresses)]);
+    let good = "cargo run --example order_timeout\ncargo xtask test\n[a]: a.md\n";
+    assert_eq!(readme(&tree(good, "[a]: https://b/a.md")), [""; 0]);
+    let bad = "cargo run --example order_timeout\n[a]: a.md\n".to_owned() + &"\n".repeat(199);
+    let found = [
+        "README.md has 201 lines, 200 at most: use the guide",
+        "README.md lacks `cargo xtask test`",
+        "delayq-plugin/src/links.md has no address of [a]",
+    ];
+    assert_eq!(readme(&tree(&bad, "")), found);
 }

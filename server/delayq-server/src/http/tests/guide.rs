@@ -37,6 +37,13 @@ fn fields(answer: &Value) -> BTreeSet<String> {
     names
 }
 
+/// What became of each task of an answer.
+fn outcomes(answer: &Value) -> Vec<Option<&Value>> {
+    let one = std::slice::from_ref(answer);
+    let all = answer.as_array().map_or(one, Vec::as_slice);
+    all.iter().map(|one| one.get("outcome")).collect()
+}
+
 #[tokio::test]
 async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     let site = Site::open().await;
@@ -51,6 +58,7 @@ async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     let create = format!("{TASKS}/order-42?group=tenant-7");
     ask("PUT", &create, r#"{"order":42}"#).await;
     let first = lock(&claim().await);
+    let empty = ask("POST", &format!("{TYPE}/claim"), "").await;
     let task = async |end: &str, lock: &str, rest: &str| {
         let path = format!("{TASKS}/order-42/{end}?lock={lock}{rest}");
         ask("POST", &path, if end == "fail" { "no van" } else { "" }).await
@@ -62,24 +70,37 @@ async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     ask("DELETE", &format!("{TASKS}/order-42"), "").await;
     let cancelled = task("extend", &second, "&lock_for=1m").await;
     let lost = task("extend", &first, "&lock_for=1m").await;
-    let given = [claimed, settled, extended, cancelled, lost];
-    let shown = shown();
-    assert_eq!(shown.len(), given.len(), "{shown:#?}");
-    for (shown, given) in shown.iter().zip(&given) {
-        assert_eq!(fields(shown), fields(given), "{given}");
-        for name in ["outcome", "type", "title", "status", "is_repeatable"] {
-            assert_eq!(shown[name], given[name], "{name}: {given}");
-        }
-    }
     // The same for many at once, and of a task that is looked up.
     let locks = [("order-42", &second), ("order-42", &first)];
     let locks = locks.map(|(id, lock)| serde_json::json!({"id": id, "lock": lock}));
     let body = serde_json::json!({"locks": locks}).to_string();
-    let many = ask("POST", &format!("{TYPE}/extend"), &body).await;
-    let outcomes = many.as_array().unwrap().iter().map(|one| &one["outcome"]);
-    let outcomes: Vec<_> = outcomes.map(|one| one.as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["cancel_requested", "lock_lost"], "{many}");
+    let many_extended = ask("POST", &format!("{TYPE}/extend"), &body).await;
     let space = site.server.app.spaces.of(&Namespace::default()).await;
     let found = space.unwrap().tasks.find("mail.send", "order-42").await;
     assert!(found.unwrap().unwrap().cancel_requested);
+    let ends = locks.map(|mut end| {
+        end["end"] = "done".into();
+        end
+    });
+    let body = serde_json::json!(ends).to_string();
+    let many_settled = ask("POST", &format!("{TYPE}/settle"), &body).await;
+    let given = [
+        claimed,
+        empty,
+        settled,
+        extended,
+        cancelled,
+        lost,
+        many_settled,
+        many_extended,
+    ];
+    let shown = shown();
+    assert_eq!(shown.len(), given.len(), "{shown:#?}");
+    for (shown, given) in shown.iter().zip(&given) {
+        assert_eq!(fields(shown), fields(given), "{given}");
+        assert_eq!(outcomes(shown), outcomes(given), "{given}");
+        for name in ["type", "title", "status", "is_repeatable"] {
+            assert_eq!(shown[name], given[name], "{name}: {given}");
+        }
+    }
 }
