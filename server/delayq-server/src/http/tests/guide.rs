@@ -41,7 +41,7 @@ fn fields(answer: &Value) -> BTreeSet<String> {
 async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     let site = Site::open().await;
     let token = site
-        .token(&[Scope::Submit, Scope::Work], "default", &[])
+        .token(&[Scope::Submit, Scope::Work, Scope::Read], "default", &[])
         .await;
     let ask = async |method: &str, path: &str, body: &str| {
         site.ask(&token, method, path, body).await.body
@@ -62,7 +62,10 @@ async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     ask("DELETE", &format!("{TASKS}/order-42"), "").await;
     let cancelled = task("extend", &second, "&lock_for=1m").await;
     let lost = task("extend", &first, "&lock_for=1m").await;
-    let given = [claimed, settled, extended, cancelled, lost];
+    let batch = r#"{"tasks":[{"type":"row.import"}],"then":{"type":"import.report"}}"#;
+    ask("PUT", "/v1/default/batches/import-7", batch).await;
+    let batch = ask("GET", "/v1/default/batches/import-7", "").await;
+    let given = [claimed, settled, extended, cancelled, lost, batch];
     let shown = shown();
     assert_eq!(shown.len(), given.len(), "{shown:#?}");
     for (shown, given) in shown.iter().zip(&given) {
