@@ -339,23 +339,19 @@ impl DelayQueueJob {
     /// [`Error::InvalidName`], [`Error::InvalidInput`] or [`Error::LimitExceeded`], naming the
     /// field and the limit.
     pub fn into_task(self, limits: &Limits, now: Timestamp) -> Result<NewTask> {
-        let (mut when, expiry, mut on_conflict) = (self.when?, self.expiry?, self.on_conflict?);
-        let (mut id, throttle) = (self.id, self.throttle?);
-        if let Some(throttle) = throttle {
+        let (when, expiry, on_conflict) = (self.when?, self.expiry?, self.on_conflict?);
+        let throttle = self.throttle?;
+        if throttle.is_some() {
             refuse_generated_id("throttle", self.has_generated_id)?;
-            throttle.check(when, on_conflict)?;
-            let end = throttle.end(now);
-            (id, when) = (Throttle::task_id(&id, end)?, When::At(end));
-            on_conflict = OnConflict::Keep;
         }
         if let OnConflict::Debounce { .. } = on_conflict {
             refuse_generated_id("debounce", self.has_generated_id)?;
         }
         check_message(&self.message, limits)?;
         check_headers(&self.headers)?;
-        let task = NewTask {
+        let mut task = NewTask {
             task_type: TaskType::new(&self.task_type)?,
-            id: TaskId::new(&id)?,
+            id: TaskId::new(&self.id)?,
             when,
             expiry,
             on_conflict,
@@ -363,6 +359,9 @@ impl DelayQueueJob {
             message: self.message,
             headers: self.headers,
         };
+        if let Some(Throttle(window)) = throttle {
+            task = task.throttled(window, now)?;
+        }
         check_times(&task, limits, now)?;
         Ok(task)
     }

@@ -92,4 +92,10 @@ pub use worker_set::{AttemptResult, TypeRunner, WorkerSet};
 pub use workers::BuiltWorker;
 
 #[doc(hidden)]
+pub use attempt::follow_up_id;
+#[doc(hidden)]
+pub use batch::BATCH_TYPE;
+#[doc(hidden)]
 pub use delayq_core::__private;
+#[doc(hidden)]
+pub use recurring::NextOccurrence;

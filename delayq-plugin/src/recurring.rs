@@ -1,6 +1,7 @@
 //! Recurring tasks: the application's declarations, and the occurrences sent for them.
 
 use delayq_core::job::VERSION_HEADER;
+use delayq_core::task::Headers;
 use delayq_core::{DelayQueueJob, Error, Result, TaskId, TaskInfo, TaskType, Timestamp};
 use serde::Serialize;
 
@@ -37,7 +38,19 @@ pub struct Recurring {
     pub(crate) name: String,
     pub(crate) schedule: Schedule,
     message: Vec<u8>,
+    headers: Headers,
     version: u32,
+}
+
+/// The occurrence that a recurring task waits for.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NextOccurrence {
+    /// Its id.
+    pub id: TaskId,
+    /// The time when it is due.
+    pub due: Timestamp,
 }
 
 /// A recurring task of this process, as [`TaskSubmitService::recurring`] lists it.
@@ -76,6 +89,7 @@ impl Recurring {
             name: String::new(),
             schedule,
             message: b"null".to_vec(),
+            headers: Headers::new(),
             version: 1,
         }
     }
@@ -118,6 +132,12 @@ impl Recurring {
         self
     }
 
+    /// Adds a header to each occurrence, such as `group`.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
     /// Sets the version of the message's format, see [`DelayQueueJob::version`]; the default is 1.
     ///
     /// # Errors
@@ -146,7 +166,10 @@ impl Recurring {
 
     /// The occurrence at `time`, sent by an instance that started at `since`.
     pub(crate) fn job_at(&self, time: Timestamp, since: Timestamp) -> DelayQueueJob {
-        DelayQueueJob::raw(self.task_type.as_str(), self.message.clone())
+        let job = DelayQueueJob::raw(self.task_type.as_str(), self.message.clone());
+        let headers = self.headers.iter();
+        headers
+            .fold(job, |job, (name, value)| job.header(name, value))
             .id(self.id_at(time))
             .at(time)
             .keep()

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::throttle::Throttle;
 use super::{Expiry, OnConflict, When};
+use crate::error::Result;
 use crate::name::{TaskId, TaskType};
 use crate::redacted::{RedactedHeaders, RedactedMessage};
 use crate::task::Headers;
+use crate::time::Timestamp;
 
 /// A task ready for a store: every field validated.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,5 +63,22 @@ impl NewTask {
             message,
             headers: Headers::new(),
         }
+    }
+
+    /// The one task of its id and `window`, see
+    /// [`DelayQueueJob::throttle`](super::DelayQueueJob::throttle). `now` is the caller's clock.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`](crate::Error::InvalidInput) for a window of 0 and for options that a
+    /// throttle sets itself; [`Error::LimitExceeded`](crate::Error::LimitExceeded) if the id has no
+    /// room for the window.
+    pub fn throttled(mut self, window: Duration, now: Timestamp) -> Result<Self> {
+        let throttle = Throttle(window);
+        throttle.check(self.when, self.on_conflict)?;
+        let end = throttle.end(now);
+        self.id = TaskId::new(Throttle::task_id(self.id.as_str(), end)?)?;
+        self.when = When::At(end);
+        self.on_conflict = OnConflict::Keep;
+        Ok(self)
     }
 }

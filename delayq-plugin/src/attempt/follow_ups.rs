@@ -1,6 +1,9 @@
 //! Sends the follow-ups that a worker recorded, before its attempt ends.
 
-use delayq_core::{DelayQueueJob, Error, Result, TaskContext, TaskError, TaskResult, seconds};
+use delayq_core::{
+    DelayQueueJob, Error, Result, TaskContext, TaskError, TaskId, TaskResult, TaskType, Timestamp,
+    seconds,
+};
 use tracing::debug;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -94,19 +97,36 @@ impl FollowUps<'_> {
     /// The id of a follow-up: the same for each attempt of the task, also after a requeue, but
     /// different for a later task with the same id.
     fn id_of(&self, index: usize) -> String {
-        let mut hash = Xxh3::new();
-        for part in [
-            self.cx.task_type().as_str(),
-            self.cx.id().as_str(),
+        let cx = self.cx;
+        follow_up_id(
+            cx.task_type(),
+            cx.id(),
+            cx.submitted_at(),
             self.worker,
-        ] {
-            hash.update(&part.len().to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        hash.update(&self.cx.submitted_at().as_millis().to_le_bytes());
-        let readable: String = self.cx.id().as_str().chars().take(READABLE).collect();
-        format!("{readable}+{index}.{:032x}", hash.digest128())
+            index,
+        )
     }
+}
+
+/// The id of the follow-up with this index of a worker, see [`FollowUps::id_of`]. For programs that
+/// send follow-ups for workers of other languages.
+#[doc(hidden)]
+#[must_use]
+pub fn follow_up_id(
+    task_type: &TaskType,
+    id: &TaskId,
+    submitted_at: Timestamp,
+    worker: &str,
+    index: usize,
+) -> String {
+    let mut hash = Xxh3::new();
+    for part in [task_type.as_str(), id.as_str(), worker] {
+        hash.update(&part.len().to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.update(&submitted_at.as_millis().to_le_bytes());
+    let readable: String = id.as_str().chars().take(READABLE).collect();
+    format!("{readable}+{index}.{:032x}", hash.digest128())
 }
 
 fn not_sent(task_type: &str, id: &str, error: &Error) -> TaskError {

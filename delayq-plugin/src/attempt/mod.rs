@@ -12,6 +12,7 @@ mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
 pub(crate) use follow_ups::FollowUps;
+pub use follow_ups::follow_up_id;
 pub(crate) use innermost::Innermost;
 pub(crate) use invocation::Invocation;
 pub(crate) use lease::{Lease, LeaseState, LeaseStep};

@@ -52,6 +52,11 @@ impl Members {
         }
     }
 
+    /// The types.
+    pub(super) fn types(&self) -> impl Iterator<Item = &TaskType> {
+        self.0.iter().map(|run| &run.task_type)
+    }
+
     /// The first member.
     pub(super) fn first(&self, batch: &str) -> Result<Option<(TaskType, TaskId)>> {
         let Some(run) = self.0.front() else {

@@ -1,5 +1,6 @@
 //! Message of a watcher: the members it looks at, and its position among them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delayq_core::{
@@ -127,6 +128,12 @@ impl Watch {
         (end.done, end.dead, end.cancelled) = (total, total, total);
         (end.expired, end.forgotten) = (total, total);
         self.completion.job(&self.message, &end)
+    }
+
+    /// The types of the members that may not have ended, and of the completion.
+    pub(crate) fn types(&self) -> BTreeSet<TaskType> {
+        let own = self.completion.task_type.clone();
+        self.members.types().cloned().chain([own]).collect()
     }
 
     /// The type and id of the completion.

@@ -130,7 +130,7 @@ impl HandlerSet {
         }
         let since = tasks.clock.now();
         tasks.declared.add(recurring, since);
-        ensure_one(tasks, recurring, since).await
+        ensure_one(tasks, recurring, since).await.map(drop)
     }
 
     /// Begins to serve the types of a worker while the set runs.

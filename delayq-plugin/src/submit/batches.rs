@@ -1,9 +1,11 @@
 //! Batches: send, look up, cancel.
 
+use std::collections::BTreeSet;
+
 use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_core::store::{CancelOutcome, SubmitOutcome};
 use delayq_core::{
-    DelayQueueJob, Error, Limits, NewTask, Result, TaskId, TaskInfo, TaskState, seconds,
+    DelayQueueJob, Error, Limits, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, seconds,
 };
 use tracing::debug;
 
@@ -57,6 +59,14 @@ of_a_batch! {
     /// # Errors
     /// As for every call.
     batch[name: &str] -> Option<BatchProgress>: progress;
+
+    /// The types of a batch that waits: of its members that may not have ended, and of what follows.
+    /// Empty for any other.
+    ///
+    /// # Errors
+    /// As for every call.
+    #[doc(hidden)]
+    types_of_batch[name: &str] -> BTreeSet<TaskType>: types;
 
     /// Cancels the members of a batch that have not ended; its completion is not sent. Running ones
     /// are asked to stop, and counted apart. `None` if no batch of this name waits. If this process
@@ -130,6 +140,12 @@ async fn progress(tasks: &TaskSubmitService, name: &str) -> Result<Option<BatchP
         is_exact: watch.first()?.is_none(),
         counts: Some(watch.counts),
     }))
+}
+
+async fn types(tasks: &TaskSubmitService, name: &str) -> Result<BTreeSet<TaskType>> {
+    let watcher = tasks.find(BATCH_TYPE, name).await?;
+    let watch = watcher.as_ref().map(watch_of).transpose()?.flatten();
+    Ok(watch.map(|watch| watch.types()).unwrap_or_default())
 }
 
 async fn cancel(tasks: &TaskSubmitService, name: &str) -> Result<Option<BulkReport>> {

@@ -11,7 +11,9 @@ use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Time
 use tracing::{debug, info, warn};
 
 use super::TaskSubmitService;
-use crate::recurring::{OCCURRENCE, Occurrence, Recurring, RecurringInfo, Standing};
+use crate::recurring::{
+    NextOccurrence, OCCURRENCE, Occurrence, Recurring, RecurringInfo, Standing,
+};
 
 /// Maximum number of pages of waiting tasks searched for occurrences: more than 10,000 tasks.
 const MAX_PAGES: usize = 80;
@@ -30,17 +32,18 @@ pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
     let mut result = Ok(());
     for (recurring, since) in &*tasks.declared.recurring() {
         let ensured = ensure_one(tasks, recurring, *since).await;
-        result = result.and(ensured);
+        result = result.and(ensured.map(drop));
     }
     result
 }
 
-/// Makes sure that the next occurrence of this recurring task waits.
+/// Makes sure that the next occurrence of this recurring task waits. Returns the occurrence that the
+/// task waits for; `None` if it is that of another schedule.
 pub(crate) async fn ensure_one(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
     since: Timestamp,
-) -> Result<()> {
+) -> Result<Option<NextOccurrence>> {
     let chain = Chain {
         tasks,
         recurring,
@@ -146,37 +149,48 @@ struct Chain<'a> {
 impl Chain<'_> {
     /// Makes sure that an occurrence after `after` waits, unless an earlier one is waiting and will
     /// do this. An occurrence that was cancelled or ran early is not sent again.
-    async fn ensure(&self, after: Timestamp) -> Result<()> {
+    async fn ensure(&self, after: Timestamp) -> Result<Option<NextOccurrence>> {
         let (recurring, mut time) = (self.recurring, after);
         for _ in 0..MAX_ENDED {
             let Some(next) = recurring.schedule.next_after(time) else {
-                return Ok(());
+                return Ok(None);
             };
             let (task_type, id) = (recurring.task_type.as_str(), recurring.id_at(next));
             match self.tasks.find(task_type, &id).await? {
                 None => return self.send(next).await,
                 Some(found) if !found.state.is_ended() && found.state != TaskState::Dead => {
-                    return Ok(());
+                    return Ok(Some(NextOccurrence {
+                        id: found.id,
+                        due: next,
+                    }));
                 }
                 Some(_) => time = next,
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Sends the occurrence at `time` unless another one makes it superfluous. Cancels those that
-    /// are no longer in any schedule.
-    async fn send(&self, time: Timestamp) -> Result<()> {
+    /// are no longer in any schedule. Returns the occurrence that the chain waits for.
+    async fn send(&self, time: Timestamp) -> Result<Option<NextOccurrence>> {
         let (tasks, schedule) = (self.tasks, &self.recurring.schedule);
         let task_type = self.recurring.task_type.as_str();
-        let mut is_needed = true;
+        let (mut is_needed, mut other) = (true, None);
         for one in waiting(tasks, task_type, &self.recurring.name).await? {
             let id = &one.info.id;
+            let next = NextOccurrence {
+                id: id.clone(),
+                due: one.info.at,
+            };
             match one.occurrence.standing(schedule, self.since) {
-                Standing::Own if one.occurrence.time > time => is_needed = false,
+                Standing::Own if one.occurrence.time > time => {
+                    (is_needed, other) = (false, Some(next));
+                }
                 // This occurrence sends the next one when it starts; one that has started already
                 // did.
-                Standing::Own if !one.has_started() && one.info.at <= time => is_needed = false,
+                Standing::Own if !one.has_started() && one.info.at <= time => {
+                    (is_needed, other) = (false, Some(next));
+                }
                 Standing::Newer => {
                     debug!(task_type, %id, "an instance that started later has another schedule");
                     is_needed = false;
@@ -189,11 +203,15 @@ impl Chain<'_> {
                 Standing::Own | Standing::Shared | Standing::Superseded => {}
             }
         }
-        if is_needed && !self.is_newer_running().await? {
-            tasks.send(self.recurring.job_at(time, self.since)).await?;
-            debug!(task_type, %time, "the next occurrence waits");
+        if !is_needed || self.is_newer_running().await? {
+            return Ok(other);
         }
-        Ok(())
+        let sent = tasks.send(self.recurring.job_at(time, self.since)).await?;
+        debug!(task_type, %time, "the next occurrence waits");
+        Ok(Some(NextOccurrence {
+            id: sent.id,
+            due: time,
+        }))
     }
 
     /// True if an occurrence of a later instance has just started: the instance that runs it sends
@@ -213,6 +231,51 @@ impl FoundOccurrence {
     fn has_started(&self) -> bool {
         self.info.attempt > 0 || self.info.history != AttemptHistory::default()
     }
+}
+
+/// Sends the next occurrence of a recurring task whose declaration has just changed, even if one
+/// with its id was cancelled. Those that wait and have not started are cancelled or replaced.
+pub(super) async fn restart(
+    tasks: &TaskSubmitService,
+    recurring: &Recurring,
+    since: Timestamp,
+) -> Result<()> {
+    let task_type = recurring.task_type.as_str();
+    let mut time = tasks.clock.now();
+    for _ in 0..MAX_ENDED {
+        let Some(next) = recurring.schedule.next_after(time) else {
+            break;
+        };
+        let id = recurring.id_at(next);
+        let found = tasks.find(task_type, &id).await?.map(|found| found.state);
+        // One that was run early is over.
+        if matches!(found, Some(TaskState::Done | TaskState::Running)) {
+            time = next;
+            continue;
+        }
+        cancel_untried(tasks, recurring, Some(&id)).await?;
+        tasks.send(recurring.job_at(next, since).replace()).await?;
+        return Ok(());
+    }
+    cancel_untried(tasks, recurring, None).await.map(drop)
+}
+
+/// Cancels the waiting occurrences that have not started, but not the one with the id `kept`.
+/// Returns their number.
+pub(super) async fn cancel_untried(
+    tasks: &TaskSubmitService,
+    recurring: &Recurring,
+    kept: Option<&str>,
+) -> Result<usize> {
+    let (task_type, mut count) = (recurring.task_type.as_str(), 0);
+    for one in waiting(tasks, task_type, &recurring.name).await? {
+        let id = one.info.id.as_str();
+        if !one.has_started() && Some(id) != kept {
+            let outcome = tasks.cancel(task_type, id).await?;
+            count += usize::from(outcome == CancelOutcome::Cancelled);
+        }
+    }
+    Ok(count)
 }
 
 /// The waiting occurrences of the recurring task `name`, of any schedule, by due time.

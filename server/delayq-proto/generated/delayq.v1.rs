@@ -204,6 +204,10 @@ pub struct NewTask {
     /// operate as well, unless the configuration allows it to everybody.
     #[prost(string, optional, tag = "11")]
     pub target: ::core::option::Option<::prost::alloc::string::String>,
+    /// One task for each id and window of this length, due at the end of the window; its id is
+    /// `ID@END`. It takes an `id`, and neither `when` nor REPLACE or DEBOUNCE.
+    #[prost(message, optional, tag = "12")]
+    pub throttle: ::core::option::Option<::prost_types::Duration>,
     /// The message: what the worker gets. At most the server's max_message_bytes.
     #[prost(oneof = "new_task::Body", tags = "8, 9")]
     pub body: ::core::option::Option<new_task::Body>,
@@ -378,17 +382,24 @@ pub struct ClaimEnd {
     pub cause: i32,
 }
 /// How an attempt ended.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AttemptEnd {
     /// Required.
-    #[prost(oneof = "attempt_end::End", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "attempt_end::End", tags = "1, 2, 3, 4, 5, 6")]
     pub end: ::core::option::Option<attempt_end::End>,
 }
 /// Nested message and enum types in `AttemptEnd`.
 pub mod attempt_end {
     /// Success: the task is done.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-    pub struct Done {}
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Done {
+        /// Tasks that follow, at most 128. They are accepted before the task is done: if one is refused,
+        /// none is accepted and the task is not done. One without an `id` gets an id that is made of the
+        /// task, so that a task that runs again after a crash in between sends it once; with REJECT a
+        /// task with a known id is kept. It takes the scope submit as well, for the types of the tasks.
+        #[prost(message, repeated, tag = "1")]
+        pub then: ::prost::alloc::vec::Vec<super::NewTask>,
+    }
     /// Failure, to be repeated; costs an attempt.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Retry {
@@ -425,8 +436,23 @@ pub mod attempt_end {
     /// Not worth running any more.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Expired {}
+    /// Failure. The policy of the type decides whether and when it is repeated, see `SetPolicy`;
+    /// without one it is repeated after 1 s, 2 s, 4 s and so on, and dead after 5 failures.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Fail {
+        /// What went wrong.
+        #[prost(string, tag = "1")]
+        pub error: ::prost::alloc::string::String,
+        /// How long to wait; absent: as the policy says.
+        #[prost(message, optional, tag = "2")]
+        pub after: ::core::option::Option<::prost_types::Duration>,
+        /// Attempts after which the task is dead, the first included, 1 to 1,000,000; absent: as the
+        /// policy says.
+        #[prost(uint32, optional, tag = "3")]
+        pub max_attempts: ::core::option::Option<u32>,
+    }
     /// Required.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum End {
         #[prost(message, tag = "1")]
         Done(Done),
@@ -438,10 +464,12 @@ pub mod attempt_end {
         Dead(Dead),
         #[prost(message, tag = "5")]
         Expired(Expired),
+        #[prost(message, tag = "6")]
+        Fail(Fail),
     }
 }
 /// One task to settle.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Settlement {
     /// The lock of the attempt. Required.
     #[prost(message, optional, tag = "1")]
@@ -1217,6 +1245,115 @@ pub struct TaskSelection {
     #[prost(enumeration = "TaskState", tag = "7")]
     pub state: i32,
 }
+/// How the tasks of a batch ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BatchCounts {
+    /// How many there are.
+    #[prost(uint64, tag = "1")]
+    pub total: u64,
+    /// Succeeded.
+    #[prost(uint64, tag = "2")]
+    pub done: u64,
+    /// Dead when they were looked at.
+    #[prost(uint64, tag = "3")]
+    pub dead: u64,
+    /// Cancelled.
+    #[prost(uint64, tag = "4")]
+    pub cancelled: u64,
+    /// Expired.
+    #[prost(uint64, tag = "5")]
+    pub expired: u64,
+    /// Ended so long ago that nobody knows how.
+    #[prost(uint64, tag = "6")]
+    pub forgotten: u64,
+}
+/// A recurring task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecurringTask {
+    /// Its id, unique in the namespace: 1 to 64 of A-Z a-z 0-9 . _ - : . Occurrences have the ids
+    /// `ID@TIME`. Required.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// The type of its occurrences. Required.
+    #[prost(string, tag = "2")]
+    pub task_type: ::prost::alloc::string::String,
+    /// Five fields of cron, such as "0 9 * * MON-FRI", or an interval of whole seconds, such as "15m",
+    /// that counts from 1970. Required.
+    #[prost(string, tag = "3")]
+    pub every: ::prost::alloc::string::String,
+    /// The time zone of the five fields, such as "Europe/Berlin"; empty: UTC.
+    #[prost(string, tag = "4")]
+    pub zone: ::prost::alloc::string::String,
+    /// The headers of each occurrence.
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub headers: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// It sends none.
+    #[prost(bool, tag = "8")]
+    pub paused: bool,
+    /// When the next occurrence is due; absent while it is paused.
+    #[prost(message, optional, tag = "9")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it was last changed.
+    #[prost(message, optional, tag = "10")]
+    pub since: ::core::option::Option<::prost_types::Timestamp>,
+    /// The message of each occurrence, at most 32 KiB.
+    #[prost(oneof = "recurring_task::Body", tags = "5, 6")]
+    pub body: ::core::option::Option<recurring_task::Body>,
+}
+/// Nested message and enum types in `RecurringTask`.
+pub mod recurring_task {
+    /// The message of each occurrence, at most 32 KiB.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Body {
+        /// Any bytes (JSON: base64).
+        #[prost(bytes, tag = "5")]
+        Message(::prost::alloc::vec::Vec<u8>),
+        /// Text.
+        #[prost(string, tag = "6")]
+        Text(::prost::alloc::string::String),
+    }
+}
+/// How failed attempts are repeated. Each wait is up to 10 % shorter or longer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Retry {
+    /// Attempts after which a task is dead, the first included, 1 to 1000; absent: 5.
+    #[prost(uint32, optional, tag = "1")]
+    pub attempts: ::core::option::Option<u32>,
+    /// The wait before the second attempt; absent: 1 s.
+    #[prost(message, optional, tag = "2")]
+    pub wait: ::core::option::Option<::prost_types::Duration>,
+    /// The longest wait; absent: 10 min.
+    #[prost(message, optional, tag = "3")]
+    pub max_wait: ::core::option::Option<::prost_types::Duration>,
+    /// All waits are equal, instead of doubling each time.
+    #[prost(bool, tag = "4")]
+    pub is_fixed: bool,
+}
+/// The policy of a type, or of all types of a pattern; at least one of both is set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TypePolicy {
+    /// For failures that do not say it themselves: the end `fail`, `fail` over HTTP, and pushes to a
+    /// target without a `retry` of its own.
+    #[prost(message, optional, tag = "1")]
+    pub retry: ::core::option::Option<Retry>,
+    /// Lock expiries after which a task is dead, 1 to 1000; absent: limits.max_lock_expiries of the
+    /// server.
+    #[prost(uint32, optional, tag = "2")]
+    pub max_lock_expiries: ::core::option::Option<u32>,
+}
+/// The policy of one type or pattern.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyOfType {
+    /// The type, or a pattern such as "mail.*". A type has the policy of its own name, or else that of
+    /// the longest pattern.
+    #[prost(string, tag = "1")]
+    pub task_type: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub policy: ::core::option::Option<TypePolicy>,
+}
 /// A target that the tasks of a type or pattern are pushed to.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PushTarget {
@@ -1438,6 +1575,46 @@ pub struct NamespaceMove {
     #[prost(string, tag = "7")]
     pub about: ::prost::alloc::string::String,
 }
+/// Where a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum BatchState {
+    Unspecified = 0,
+    /// It waits for tasks that have not ended.
+    Waiting = 1,
+    /// It was cancelled, and its tasks are being cancelled.
+    Cancelled = 2,
+    /// It is over: what follows was sent, unless it was cancelled.
+    Over = 3,
+    /// The task of type "delayq.batch" with its name is dead, until somebody requeues or discards it.
+    Dead = 4,
+}
+impl BatchState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BATCH_STATE_UNSPECIFIED",
+            Self::Waiting => "BATCH_STATE_WAITING",
+            Self::Cancelled => "BATCH_STATE_CANCELLED",
+            Self::Over => "BATCH_STATE_OVER",
+            Self::Dead => "BATCH_STATE_DEAD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BATCH_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "BATCH_STATE_WAITING" => Some(Self::Waiting),
+            "BATCH_STATE_CANCELLED" => Some(Self::Cancelled),
+            "BATCH_STATE_OVER" => Some(Self::Over),
+            "BATCH_STATE_DEAD" => Some(Self::Dead),
+            _ => None,
+        }
+    }
+}
 /// How long the spans of figures are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1589,7 +1766,7 @@ pub struct WorkCredit {
     pub tasks: u32,
 }
 /// The end of one attempt.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkSettlement {
     /// The type of the task. Required.
     #[prost(string, tag = "1")]
@@ -1934,7 +2111,8 @@ pub struct ClaimRequest {
     /// The claimer's clock, which guards against a store's clock that is ahead; absent: the server's.
     #[prost(message, optional, tag = "5")]
     pub caller_now: ::core::option::Option<::prost_types::Timestamp>,
-    /// A task whose lock has expired this often goes to dead; absent: 3.
+    /// A task whose lock has expired this often goes to dead; absent: as the policy of the type says,
+    /// or 3.
     #[prost(uint32, optional, tag = "6")]
     pub max_lock_expiries: ::core::option::Option<u32>,
     /// Limits over all claimers of the type.
@@ -2679,6 +2857,206 @@ pub struct InstancesResponse {
     #[prost(message, repeated, tag = "1")]
     pub instances: ::prost::alloc::vec::Vec<InstanceInfo>,
 }
+/// Request of `SendBatch`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SendBatchRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// The name, unique in the namespace while the batch waits: 1 to 64 visible ASCII characters.
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The tasks. One without an `id` gets the name of the batch and its index, such as "import-7/0".
+    /// None has a `throttle` or a `target`.
+    #[prost(message, repeated, tag = "3")]
+    pub tasks: ::prost::alloc::vec::Vec<NewTask>,
+    /// The task that follows, without an `id`: it gets one that is made of the batch. Its header
+    /// `delayq-batch` has the counts as JSON. A delay counts from the end of the batch. Required.
+    #[prost(message, optional, tag = "4")]
+    pub then: ::core::option::Option<NewTask>,
+    /// Waits also while a task is dead.
+    #[prost(bool, tag = "5")]
+    pub wait_for_dead: bool,
+}
+/// Answer of `SendBatch`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendBatchResponse {
+    /// The ids of the tasks, in order.
+    #[prost(string, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The id of the task that follows.
+    #[prost(string, tag = "2")]
+    pub then_id: ::prost::alloc::string::String,
+}
+/// Request of `GetBatch`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetBatchRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Answer of `GetBatch`; NOT_FOUND if no batch of the name waits, and none ended lately.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetBatchResponse {
+    #[prost(enumeration = "BatchState", tag = "1")]
+    pub state: i32,
+    /// The counts so far; absent once it is over.
+    #[prost(message, optional, tag = "2")]
+    pub counts: ::core::option::Option<BatchCounts>,
+    /// Every task has been looked at. Otherwise some later ones may have ended without being counted.
+    #[prost(bool, tag = "3")]
+    pub is_exact: bool,
+}
+/// Request of `CancelBatch`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelBatchRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Request of `ListRecurring`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// `next` of the page before; empty: the first page.
+    #[prost(string, tag = "2")]
+    pub cursor: ::prost::alloc::string::String,
+    /// Most of a page, 1 to 128; absent: 50.
+    #[prost(uint32, optional, tag = "3")]
+    pub limit: ::core::option::Option<u32>,
+}
+/// Answer of `ListRecurring`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRecurringResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub recurring: ::prost::alloc::vec::Vec<RecurringTask>,
+    /// The cursor of the next page; empty after the last one.
+    #[prost(string, tag = "2")]
+    pub next: ::prost::alloc::string::String,
+}
+/// Request of `GetRecurring`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Answer of the calls about one recurring task; NOT_FOUND if there is none.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecurringResponse {
+    #[prost(message, optional, tag = "1")]
+    pub recurring: ::core::option::Option<RecurringTask>,
+}
+/// Request of `SetRecurring`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// The recurring task; `next_at` and `since` are not read. Required.
+    #[prost(message, optional, tag = "2")]
+    pub recurring: ::core::option::Option<RecurringTask>,
+}
+/// Request of `RemoveRecurring`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Answer of `RemoveRecurring`; NOT_FOUND if there was none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveRecurringResponse {}
+/// Request of `PauseRecurring`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Request of `ResumeRecurring`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeRecurringRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Request of `Policies`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PoliciesRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+}
+/// Answer of `Policies`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PoliciesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub policies: ::prost::alloc::vec::Vec<PolicyOfType>,
+}
+/// Request of `GetPolicy`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetPolicyRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// A type, or a pattern such as "mail.*". Required.
+    #[prost(string, tag = "2")]
+    pub task_type: ::prost::alloc::string::String,
+}
+/// Answer of `GetPolicy` and `SetPolicy`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyResponse {
+    #[prost(message, optional, tag = "1")]
+    pub policy: ::core::option::Option<PolicyOfType>,
+}
+/// Request of `SetPolicy`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetPolicyRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// A type, or a pattern such as "mail.*". Required.
+    #[prost(string, tag = "2")]
+    pub task_type: ::prost::alloc::string::String,
+    /// Required.
+    #[prost(message, optional, tag = "3")]
+    pub policy: ::core::option::Option<TypePolicy>,
+}
+/// Request of `RemovePolicy`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemovePolicyRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// A type, or a pattern such as "mail.*". Required.
+    #[prost(string, tag = "2")]
+    pub task_type: ::prost::alloc::string::String,
+}
+/// Answer of `RemovePolicy`; NOT_FOUND if there was no policy.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemovePolicyResponse {}
 /// Request of `Targets`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TargetsRequest {
@@ -4049,6 +4427,328 @@ pub mod delayq_client {
                 .insert(GrpcMethod::new("delayq.v1.Delayq", "Instances"));
             self.inner.unary(req, path, codec).await
         }
+        /// Sends many tasks, and one more once all of them have ended. Repeat the whole call after a lost
+        /// answer. Scope submit.
+        pub async fn send_batch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SendBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SendBatchResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/SendBatch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "SendBatch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// How far a batch is. Scope read.
+        pub async fn get_batch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetBatchResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/GetBatch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("delayq.v1.Delayq", "GetBatch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Cancels the tasks of a batch that have not ended; what follows is not sent. Repeatable. Scope
+        /// submit.
+        pub async fn cancel_batch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeAllResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/CancelBatch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "CancelBatch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Recurring tasks that are declared to the server, by id, as far as the token is for their types.
+        /// Scope read.
+        pub async fn list_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/ListRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "ListRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A recurring task. Scope read.
+        pub async fn get_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/GetRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "GetRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Declares a recurring task, or changes it. Repeatable. Scope operate.
+        pub async fn set_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/SetRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "SetRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a recurring task and cancels its waiting occurrence. Scope operate.
+        pub async fn remove_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveRecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/RemoveRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "RemoveRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends no occurrences until it is resumed, and cancels the waiting one. Repeatable. Scope
+        /// operate.
+        pub async fn pause_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/PauseRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "PauseRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends a pause. Repeatable. Scope operate.
+        pub async fn resume_recurring(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/ResumeRecurring",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "ResumeRecurring"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The policies of a namespace, as far as the token is for their types. Scope read.
+        pub async fn policies(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PoliciesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PoliciesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/Policies",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("delayq.v1.Delayq", "Policies"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The policy that is set for a type or pattern. Scope read.
+        pub async fn get_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/GetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "GetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sets how failed attempts of a type, or of all types of a pattern, are repeated, and after how
+        /// many lock expiries a task is dead. Repeatable. Scope admin.
+        pub async fn set_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/SetPolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "SetPolicy"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes the policy of a type or pattern. Scope admin.
+        pub async fn remove_policy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemovePolicyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemovePolicyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/RemovePolicy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "RemovePolicy"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The targets of a namespace that tasks are pushed to, as far as the token is for their types.
         /// Scope read.
         pub async fn targets(
@@ -4827,6 +5527,109 @@ pub mod delayq_server {
             request: tonic::Request<super::InstancesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::InstancesResponse>,
+            tonic::Status,
+        >;
+        /// Sends many tasks, and one more once all of them have ended. Repeat the whole call after a lost
+        /// answer. Scope submit.
+        async fn send_batch(
+            &self,
+            request: tonic::Request<super::SendBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SendBatchResponse>,
+            tonic::Status,
+        >;
+        /// How far a batch is. Scope read.
+        async fn get_batch(
+            &self,
+            request: tonic::Request<super::GetBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetBatchResponse>,
+            tonic::Status,
+        >;
+        /// Cancels the tasks of a batch that have not ended; what follows is not sent. Repeatable. Scope
+        /// submit.
+        async fn cancel_batch(
+            &self,
+            request: tonic::Request<super::CancelBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeAllResponse>,
+            tonic::Status,
+        >;
+        /// Recurring tasks that are declared to the server, by id, as far as the token is for their types.
+        /// Scope read.
+        async fn list_recurring(
+            &self,
+            request: tonic::Request<super::ListRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRecurringResponse>,
+            tonic::Status,
+        >;
+        /// A recurring task. Scope read.
+        async fn get_recurring(
+            &self,
+            request: tonic::Request<super::GetRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        >;
+        /// Declares a recurring task, or changes it. Repeatable. Scope operate.
+        async fn set_recurring(
+            &self,
+            request: tonic::Request<super::SetRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        >;
+        /// Removes a recurring task and cancels its waiting occurrence. Scope operate.
+        async fn remove_recurring(
+            &self,
+            request: tonic::Request<super::RemoveRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveRecurringResponse>,
+            tonic::Status,
+        >;
+        /// Sends no occurrences until it is resumed, and cancels the waiting one. Repeatable. Scope
+        /// operate.
+        async fn pause_recurring(
+            &self,
+            request: tonic::Request<super::PauseRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        >;
+        /// Ends a pause. Repeatable. Scope operate.
+        async fn resume_recurring(
+            &self,
+            request: tonic::Request<super::ResumeRecurringRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RecurringResponse>,
+            tonic::Status,
+        >;
+        /// The policies of a namespace, as far as the token is for their types. Scope read.
+        async fn policies(
+            &self,
+            request: tonic::Request<super::PoliciesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PoliciesResponse>,
+            tonic::Status,
+        >;
+        /// The policy that is set for a type or pattern. Scope read.
+        async fn get_policy(
+            &self,
+            request: tonic::Request<super::GetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyResponse>, tonic::Status>;
+        /// Sets how failed attempts of a type, or of all types of a pattern, are repeated, and after how
+        /// many lock expiries a task is dead. Repeatable. Scope admin.
+        async fn set_policy(
+            &self,
+            request: tonic::Request<super::SetPolicyRequest>,
+        ) -> std::result::Result<tonic::Response<super::PolicyResponse>, tonic::Status>;
+        /// Removes the policy of a type or pattern. Scope admin.
+        async fn remove_policy(
+            &self,
+            request: tonic::Request<super::RemovePolicyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemovePolicyResponse>,
             tonic::Status,
         >;
         /// The targets of a namespace that tasks are pushed to, as far as the token is for their types.
@@ -6828,6 +7631,581 @@ pub mod delayq_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = InstancesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/SendBatch" => {
+                    #[allow(non_camel_case_types)]
+                    struct SendBatchSvc<T: Delayq>(pub Arc<T>);
+                    impl<T: Delayq> tonic::server::UnaryService<super::SendBatchRequest>
+                    for SendBatchSvc<T> {
+                        type Response = super::SendBatchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SendBatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::send_batch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SendBatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/GetBatch" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetBatchSvc<T: Delayq>(pub Arc<T>);
+                    impl<T: Delayq> tonic::server::UnaryService<super::GetBatchRequest>
+                    for GetBatchSvc<T> {
+                        type Response = super::GetBatchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetBatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::get_batch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetBatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/CancelBatch" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelBatchSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::CancelBatchRequest>
+                    for CancelBatchSvc<T> {
+                        type Response = super::ChangeAllResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelBatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::cancel_batch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelBatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/ListRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::ListRecurringRequest>
+                    for ListRecurringSvc<T> {
+                        type Response = super::ListRecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::list_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/GetRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::GetRecurringRequest>
+                    for GetRecurringSvc<T> {
+                        type Response = super::RecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::get_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/SetRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::SetRecurringRequest>
+                    for SetRecurringSvc<T> {
+                        type Response = super::RecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::set_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/RemoveRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::RemoveRecurringRequest>
+                    for RemoveRecurringSvc<T> {
+                        type Response = super::RemoveRecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::remove_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/PauseRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::PauseRecurringRequest>
+                    for PauseRecurringSvc<T> {
+                        type Response = super::RecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::pause_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/ResumeRecurring" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeRecurringSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::ResumeRecurringRequest>
+                    for ResumeRecurringSvc<T> {
+                        type Response = super::RecurringResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResumeRecurringRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::resume_recurring(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeRecurringSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/Policies" => {
+                    #[allow(non_camel_case_types)]
+                    struct PoliciesSvc<T: Delayq>(pub Arc<T>);
+                    impl<T: Delayq> tonic::server::UnaryService<super::PoliciesRequest>
+                    for PoliciesSvc<T> {
+                        type Response = super::PoliciesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PoliciesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::policies(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PoliciesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/GetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetPolicySvc<T: Delayq>(pub Arc<T>);
+                    impl<T: Delayq> tonic::server::UnaryService<super::GetPolicyRequest>
+                    for GetPolicySvc<T> {
+                        type Response = super::PolicyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::get_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/SetPolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetPolicySvc<T: Delayq>(pub Arc<T>);
+                    impl<T: Delayq> tonic::server::UnaryService<super::SetPolicyRequest>
+                    for SetPolicySvc<T> {
+                        type Response = super::PolicyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetPolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::set_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetPolicySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/RemovePolicy" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemovePolicySvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::RemovePolicyRequest>
+                    for RemovePolicySvc<T> {
+                        type Response = super::RemovePolicyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemovePolicyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::remove_policy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemovePolicySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -11,7 +11,7 @@ use crate::time::{read_span_or_zero, read_time, span, time};
 impl From<AttemptEnd> for pb::AttemptEnd {
     fn from(end: AttemptEnd) -> Self {
         let end = match end {
-            AttemptEnd::Done => Some(End::Done(Done {})),
+            AttemptEnd::Done => Some(End::Done(Done::default())),
             AttemptEnd::Retry {
                 after,
                 error,
@@ -38,7 +38,9 @@ impl TryFrom<pb::AttemptEnd> for AttemptEnd {
 
     fn try_from(end: pb::AttemptEnd) -> Result<Self> {
         Ok(match required("end", end.end)? {
-            End::Done(_) => Self::Done,
+            End::Done(done) if done.then.is_empty() => Self::Done,
+            End::Done(_) => return Err(of_server("end.done.then")),
+            End::Fail(_) => return Err(of_server("end.fail")),
             End::Retry(retry) => Self::Retry {
                 after: read_span_or_zero("end.retry.after", retry.after)?,
                 error: retry.error,
@@ -55,6 +57,11 @@ impl TryFrom<pb::AttemptEnd> for AttemptEnd {
             End::Expired(_) => Self::Expired,
         })
     }
+}
+
+/// The error for what a server does beside its store.
+fn of_server(field: &'static str) -> Error {
+    Error::invalid(field, "a store knows no such end")
 }
 
 impl From<Settlement> for pb::Settlement {

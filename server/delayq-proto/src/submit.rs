@@ -25,17 +25,21 @@ impl From<NewTask> for pb::NewTask {
             body: Some(pb::new_task::Body::Message(task.message)),
             headers: task.headers,
             target: None,
+            throttle: None,
         }
     }
 }
 
 /// A task without an id gets a new one, and a task without a time is due now. The server handles
-/// the target.
+/// the target and the throttle.
 impl TryFrom<pb::NewTask> for NewTask {
     type Error = Error;
 
     fn try_from(sent: pb::NewTask) -> Result<Self> {
         let task_type = required_type(&sent.task_type)?;
+        if sent.throttle.is_some() {
+            return Err(Error::invalid("throttle", "it is not read here"));
+        }
         let id = if sent.id.is_empty() {
             refuse_generated_id(&sent)?;
             TaskId::generate()

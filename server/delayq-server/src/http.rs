@@ -10,6 +10,7 @@ use delayq_service::requests;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+mod batches;
 mod bulk;
 mod callee;
 mod changes;
@@ -22,11 +23,14 @@ mod form;
 pub(crate) mod fuzz;
 mod health;
 mod insight;
+mod line;
 mod lines;
 mod many;
 mod message_kind;
 mod moves;
+mod policy;
 mod pull;
+mod recurring;
 mod reply;
 mod settings;
 mod settle;
@@ -61,6 +65,9 @@ fn routes() -> OpenApiRouter<App> {
         .merge(many::routes())
         .merge(moves::routes())
         .merge(insight::routes())
+        .merge(batches::routes())
+        .merge(recurring::routes())
+        .merge(policy::routes())
         .merge(target::routes())
         .merge(callee::routes())
         .merge(pull::routes())

@@ -1,9 +1,14 @@
 //! Every operation through every door that offers it: what it does, counts and logs is the same.
 
+mod batches;
 mod bodies;
 mod claims;
 mod content;
+mod follow_ups;
 mod house;
+mod policies;
+mod rates;
+mod recurring;
 mod suspects;
 mod targets;
 mod waits;

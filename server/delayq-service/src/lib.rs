@@ -34,14 +34,18 @@ pub mod listener;
 pub mod meter;
 mod network;
 pub mod operation;
+mod pattern_name;
 pub mod place;
+pub mod policy;
 pub mod problem;
 pub mod proxies;
 pub mod pull;
 pub mod push;
+pub mod recurring;
 pub mod requests;
 pub mod same_site;
 pub mod space;
+pub mod span;
 pub mod stop;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::{
     AttemptEnd, Bucket, ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement,
 };
@@ -18,6 +19,8 @@ use futures_util::future::{Either, join_all};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::policy::Policies;
+use crate::problem::Problem;
 use crate::stop::Stopping;
 
 mod asked;
@@ -52,58 +55,85 @@ pub const MAX_WAIT: Duration = Duration::from_mins(1);
 /// The end of an attempt, as a client reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEnd {
-    /// Success, with an optional reply for callers that wait for the task.
-    Done { reply: Option<Reply> },
-    /// Failure. The task is retried after the given wait. Without one, the default policy decides:
-    /// it retries while fewer than `max_attempts` have failed, and otherwise the task is dead.
-    Failed {
-        error: String,
-        after: Option<Duration>,
-        max_attempts: Option<u32>,
-    },
-    /// Permanent failure: the task is dead.
-    Dead { error: String },
-    /// Released, which costs no attempt.
-    Released { after: Duration },
+    /// An end that needs no decision.
+    Plain(AttemptEnd),
+    /// A failure: the retry policy of the type decides.
+    Failed(Failure),
 }
 
-impl ClientEnd {
-    /// The end for the store, and the reply.
-    fn into_end(self, tried: u32) -> (AttemptEnd, Option<Reply>) {
-        let succeeded = Vec::new();
-        let end = match self {
-            Self::Done { reply } => return (AttemptEnd::Done, reply),
-            Self::Dead { error } => AttemptEnd::Dead { error, succeeded },
-            Self::Released { after } => AttemptEnd::Release { after, succeeded },
-            Self::Failed {
+/// A failed attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong, for people to read.
+    pub error: String,
+    /// The wait before the next attempt; without it that of the policy.
+    pub after: Option<Duration>,
+    /// The number of attempts after which the task is dead; without it that of the policy.
+    pub max_attempts: Option<u32>,
+}
+
+impl Failure {
+    /// The largest `max_attempts`.
+    const MAX_ATTEMPTS: u32 = 1_000_000;
+
+    /// Refuses a number of attempts, or a wait, beyond its limit.
+    pub fn check(&self) -> Result<(), Problem> {
+        let is_beyond = |most: u32| !(1..=Self::MAX_ATTEMPTS).contains(&most);
+        if self.max_attempts.is_some_and(is_beyond) {
+            let text = format!("max_attempts: use 1 to {}", Self::MAX_ATTEMPTS);
+            return Err(Problem::bad_request(text));
+        }
+        if self.after.is_some_and(|after| after > MAX_DELAY) {
+            return Err(Problem::bad_request("a task waits at most 10 years"));
+        }
+        Ok(())
+    }
+
+    /// The end of the attempt by this policy, which counts it as the one of this number.
+    fn into_end(self, mut policy: RetryPolicy, tried: u32) -> AttemptEnd {
+        let (error, succeeded) = (self.error, Vec::new());
+        policy.max_attempts = self.max_attempts.unwrap_or(policy.max_attempts);
+        match policy.wait_after(tried) {
+            Some(wait) => AttemptEnd::Retry {
+                after: self.after.unwrap_or(wait),
                 error,
-                after,
-                max_attempts,
-            } => {
-                let mut policy = RetryPolicy::DEFAULT;
-                policy.max_attempts = max_attempts.unwrap_or(policy.max_attempts);
-                let wait = policy.wait_after(tried);
-                match wait.map(|wait| after.unwrap_or(wait)) {
-                    Some(after) => AttemptEnd::Retry {
-                        after,
-                        error,
-                        succeeded,
-                    },
-                    None => AttemptEnd::Dead { error, succeeded },
-                }
-            }
-        };
-        (end, None)
+                succeeded,
+            },
+            None => AttemptEnd::Dead { error, succeeded },
+        }
     }
 }
 
 /// A client's request to end one attempt.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    pub task_type: TaskType,
-    pub id: delayq_plugin::TaskId,
-    pub lock: LockText,
+    /// The bucket that the task was claimed from.
+    pub bucket: Bucket,
+    /// The lock of the attempt.
+    pub lock: Lock,
+    /// The number of attempts that a retry policy counts, this one included; `None` if the client
+    /// does not know it.
+    pub tried: Option<u32>,
+    /// How it ended.
     pub end: ClientEnd,
+    /// For an attempt that is done: the reply to callers that wait for the task.
+    pub reply: Option<Reply>,
+    /// The note of the settlement.
+    pub note: Option<String>,
+}
+
+impl Ending {
+    /// The end of an attempt, without a reply and a note.
+    pub fn new(bucket: Bucket, lock: Lock, end: ClientEnd) -> Self {
+        Self {
+            bucket,
+            lock,
+            tried: None,
+            end,
+            reply: None,
+            note: None,
+        }
+    }
 }
 
 /// Claims and settlements of all clients of a namespace. Cheap to clone; all clones share the
@@ -114,21 +144,25 @@ pub struct Pull {
     waiters: mpsc::UnboundedSender<Waiter>,
     settler: Settler,
     record: Arc<Record>,
+    policies: Arc<Policies>,
     stopping: Stopping,
     turns: Arc<AtomicUsize>,
     _tasks: Arc<[AbortOnDropHandle<()>; 3]>,
 }
 
 impl Pull {
-    /// Starts to claim from `store` for waiting clients. A task whose lock has expired
-    /// `max_lock_expiries` times is dead.
+    /// Starts to claim from `store` for waiting clients, by the policies of the types.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         stopping: Stopping,
-        max_lock_expiries: u32,
+        policies: Arc<Policies>,
     ) -> Self {
-        let record = Record::new(Arc::clone(&store), Arc::clone(&clock), max_lock_expiries);
+        let record = Record::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            Arc::clone(&policies),
+        );
         let record = Arc::new(record);
         let (settler, settling) = Settler::new(Arc::clone(&store), Arc::clone(&record));
         let (waiters, arrivals) = mpsc::unbounded_channel();
@@ -148,6 +182,7 @@ impl Pull {
             waiters,
             settler,
             record,
+            policies,
             stopping,
             turns: Arc::default(),
             _tasks: Arc::new(tasks.map(AbortOnDropHandle::new)),
@@ -203,19 +238,43 @@ impl Pull {
 
     /// Ends attempts and returns one outcome for each, in order.
     pub async fn settle(&self, endings: Vec<Ending>) -> Vec<Result<SettleOutcome>> {
-        let settled = endings.into_iter().map(|ending| {
-            let Ending {
-                task_type,
-                id,
-                lock,
-                end,
-            } = ending;
-            let (end, reply) = end.into_end(lock.tried);
-            self.end_with(lock.bucket(&task_type), lock.of(id), end, reply)
-        });
         // All settlements are sent before the first is awaited, so that they share a call.
-        let settled: Vec<_> = settled.collect();
-        join_all(settled).await
+        join_all(endings.into_iter().map(|ending| self.settle_one(ending))).await
+    }
+
+    async fn settle_one(&self, ending: Ending) -> Result<SettleOutcome> {
+        let Ending {
+            bucket,
+            lock,
+            tried,
+            end,
+            reply,
+            note,
+        } = ending;
+        let end = match end {
+            ClientEnd::Plain(end) => end,
+            ClientEnd::Failed(failure) => {
+                let set = self.policies.retry(bucket.task_type());
+                let tried = match tried {
+                    Some(tried) => tried,
+                    None => self.tried(&bucket, &lock).await?,
+                };
+                failure.into_end(set.unwrap_or(RetryPolicy::DEFAULT), tried)
+            }
+        };
+        if let Some(reply) = reply {
+            return self.end_with(bucket, lock, end, Some(reply)).await;
+        }
+        let mut settlement = Settlement::new(lock, end);
+        settlement.note = note;
+        self.conclude(bucket, settlement).await
+    }
+
+    /// The number of attempts of a running task that a retry policy counts.
+    async fn tried(&self, bucket: &Bucket, lock: &Lock) -> Result<u32> {
+        let task = self.store.find(bucket.task_type(), &lock.id).await?;
+        // Without the task its lock is lost, as its settlement will answer.
+        Ok(task.map_or(1, |task| task.history.tried()))
     }
 
     /// Ends one attempt. Stores its reply first, so that a caller that sees the task done also

@@ -6,16 +6,19 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use delayq_core::task::Headers;
 use delayq_plugin::{
-    DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType, TypePattern, WorkerOptions,
+    BATCH_TYPE, DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType, TypePattern,
+    WorkerOptions,
 };
 use futures_util::future::poll_immediate;
 use tokio::sync::{Mutex, Notify};
 use tracing::{info, warn};
 
+use crate::policy::Policies;
 use crate::problem::Problem;
 
 mod answer;
@@ -64,6 +67,8 @@ use self::worker::PushWorker;
 const REFRESH: Duration = Duration::from_millis(400);
 /// How long running pushes may take after their target is removed.
 const GRACE: Duration = Duration::from_secs(30);
+/// Batches are looked for every so many rounds.
+const BATCH_ROUNDS: u64 = 12;
 /// Scheduler threads of a namespace.
 const THREADS: usize = 2;
 
@@ -75,6 +80,9 @@ pub struct Push {
     /// Notified when this server changes a target.
     news: Notify,
     serving: Mutex<ServingState>,
+    /// True if the namespace has had batches, whose watchers the plugin runs.
+    has_batches: AtomicBool,
+    rounds: AtomicU64,
 }
 
 /// The state of the plugin.
@@ -102,13 +110,41 @@ impl ServingState {
 }
 
 impl Push {
-    pub fn new(store: Arc<dyn Store>, namespace: Namespace, courier: Arc<Courier>) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        namespace: Namespace,
+        courier: Arc<Courier>,
+        policies: Arc<Policies>,
+    ) -> Self {
+        let board = Board::new(Arc::clone(&store), namespace, courier, policies);
         Self {
-            board: Arc::new(Board::new(Arc::clone(&store), namespace, courier)),
+            board: Arc::new(board),
             store,
             news: Notify::new(),
             serving: Mutex::default(),
+            has_batches: AtomicBool::new(false),
+            rounds: AtomicU64::new(0),
         }
+    }
+
+    /// Sees batches to their end from now on.
+    pub fn watch_batches(&self) {
+        self.has_batches.store(true, Ordering::Relaxed);
+        self.news.notify_one();
+    }
+
+    /// Looks from time to time for batches that were sent in another way.
+    async fn look_for_batches(&self) -> Result<()> {
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed);
+        let has_batches = self.has_batches.load(Ordering::Relaxed);
+        if has_batches || !round.is_multiple_of(BATCH_ROUNDS) {
+            return Ok(());
+        }
+        let watchers = self.store.stats(&TaskType::new(BATCH_TYPE)?).await?;
+        if watchers.scheduled + watchers.running > 0 {
+            self.has_batches.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Pushes tasks and follows changes of targets; never returns.
@@ -134,6 +170,7 @@ impl Push {
     async fn refresh(&self) -> Result<(), Problem> {
         self.board.refresh().await?;
         self.board.callees.refresh().await?;
+        self.look_for_batches().await?;
         self.serve().await
     }
 
@@ -165,7 +202,7 @@ impl Push {
             .iter()
             .filter(|(pattern, one)| one.service.is_none() && !barred.contains_key(*pattern));
         let mut wanted: BTreeMap<_, _> = others
-            .map(|(pattern, target)| (pattern.clone(), target.options()))
+            .map(|(pattern, target)| (pattern.clone(), self.board.options(pattern, target)))
             .collect();
         for task_type in &*self.board.own() {
             let set = self.board.of_type(task_type);
@@ -182,7 +219,9 @@ impl Push {
             let set = self.board.of_type(&task_type);
             if set.is_none() || is_service(&set) {
                 let target = set.unwrap_or_else(|| Arc::new(Target::of_service()));
-                wanted.insert(TypePattern::Exact(task_type), target.options());
+                let pattern = TypePattern::Exact(task_type);
+                let options = self.board.options(&pattern, &target);
+                wanted.insert(pattern, options);
             }
         }
         wanted
@@ -193,7 +232,8 @@ impl Push {
         let targets = self.wanted();
         let mut serving = self.serving.lock().await;
         serving.tell_barred(&self.board.namespace, self.barred());
-        if serving.is_over || (targets.is_empty() && serving.plugin.is_none()) {
+        let is_idle = targets.is_empty() && !self.has_batches.load(Ordering::Relaxed);
+        if serving.is_over || (is_idle && serving.plugin.is_none()) {
             return Ok(());
         }
         let plugin = match &serving.plugin {

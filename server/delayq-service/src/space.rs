@@ -14,9 +14,11 @@ use crate::config::{Config, NamespaceLimits, is_own_namespace};
 use crate::discovery::Discovery;
 use crate::limits::{Limits, Pending};
 use crate::place::{Mover, PlaceBook, PlacedStore};
+use crate::policy::Policies;
 use crate::problem::Problem;
 use crate::pull::Pull;
 use crate::push::{Courier, Push};
+use crate::recurring::RecurringTasks;
 use crate::stop::Stopping;
 
 /// How often opening a namespace is retried so that its tasks can be pushed.
@@ -43,6 +45,10 @@ pub struct Space {
     pub place: Arc<PlacedStore>,
     /// The pushes.
     pub push: Push,
+    /// The policies of types.
+    pub policies: Arc<Policies>,
+    /// The recurring tasks that are declared to the server.
+    pub recurring: RecurringTasks,
     /// The same as `tasks`, without counting submits: an application that uses the server as its
     /// store counts its own.
     pub(crate) uncounted: TaskSubmitService,
@@ -146,7 +152,10 @@ impl Spaces {
             ..config.store_options()
         };
         let place = PlacedStore::open(options, config, book).await?;
-        Ok(Arc::new(self.space(namespace, place)?))
+        let space = self.space(namespace, place)?;
+        // No attempt is settled by another policy than that of its type.
+        space.policies.read().await?;
+        Ok(Arc::new(space))
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
@@ -154,13 +163,20 @@ impl Spaces {
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
-        let push = Push::new(Arc::clone(&within), namespace.clone(), courier);
+        let most = self.config.limits.max_lock_expiries;
+        let policies = Arc::new(Policies::new(Arc::clone(&within), most));
+        let push = Push::new(
+            Arc::clone(&within),
+            namespace.clone(),
+            courier,
+            Arc::clone(&policies),
+        );
         let door: Arc<dyn Store> = place.door(push.seals());
         let pull = Pull::start(
             Arc::clone(&door),
             Arc::new(SystemClock),
             self.stopping.clone(),
-            self.config.limits.max_lock_expiries,
+            Arc::clone(&policies),
         );
         let sizes = delayq_core::Limits {
             max_message_bytes: self.config.max_message_bytes,
@@ -171,7 +187,9 @@ impl Spaces {
             service.with_limits(sizes).with_metrics()
         };
         let tasks = service(door);
+        let recurring = RecurringTasks::new(Arc::clone(&within), tasks.clone());
         Ok(Space {
+            recurring,
             uncounted: TaskSubmitService::new(Arc::clone(tasks.store())),
             tasks,
             within: service(within),
@@ -182,6 +200,7 @@ impl Spaces {
             stopping: self.stopping.clone(),
             place,
             push,
+            policies,
         })
     }
 
@@ -237,7 +256,10 @@ impl Spaces {
                 loop {
                     match spaces.of(&namespace).await {
                         Ok(space) => {
-                            tokio::join!(space.push.run(), space.tasks.keep_gauges());
+                            let (push, tasks) = (space.push.run(), space.tasks.keep_gauges());
+                            let (policies, recurring) =
+                                (space.policies.follow(), space.recurring.run());
+                            tokio::join!(push, tasks, policies, recurring);
                         }
                         Err(problem) => warn!(
                             %namespace,

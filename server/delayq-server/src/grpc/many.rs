@@ -54,7 +54,7 @@ fn filter(sent: Option<pb::TaskSelection>) -> Result<TaskFilter, CallError> {
     Ok(wanted.filter()?)
 }
 
-fn answer(report: &BulkReport) -> pb::ChangeAllResponse {
+pub(super) fn answer(report: &BulkReport) -> pb::ChangeAllResponse {
     pb::ChangeAllResponse {
         task_types: report.types.iter().map(ToString::to_string).collect(),
         matched: report.matched,

@@ -3,28 +3,30 @@
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Claimed, ExtendOutcome, Settlement};
-use delayq_core::{Bucket, Lock, NewTask};
+use delayq_core::{Bucket, Lock};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
-use delayq_service::operation::{Batch, Submission, Submitted, reschedule, submit, update};
+use delayq_service::operation::{
+    Batch, FinishedAttempt, Submitted, reschedule, settle, submit, update,
+};
 use delayq_service::problem::Problem;
-use delayq_service::pull::lock_span;
-use futures_util::future::join_all;
+use delayq_service::pull::{Ending, lock_span};
 use tokio::sync::oneshot;
 
 use super::call::{Call, Run, check_batch};
 use super::refusal::CallError;
+use super::sent::{SentEnd, submission};
 
 impl Run for pb::SubmitRequest {
     async fn run(self, call: &Call) -> Result<pb::SubmitResponse, CallError> {
         check_batch("number of tasks", self.tasks.len())?;
         let (mut read, mut tasks) = (Vec::with_capacity(self.tasks.len()), Vec::new());
-        for mut sent in self.tasks {
-            let (id, target) = (sent.id.clone(), sent.target.take());
-            read.push(match NewTask::try_from(sent) {
-                Ok(task) => {
-                    let id = task.id.to_string();
-                    tasks.push(Submission::from(task).to(target));
+        for sent in self.tasks {
+            let id = sent.id.clone();
+            read.push(match submission(sent) {
+                Ok(submission) => {
+                    let id = submission.task.id.to_string();
+                    tasks.push(submission);
                     (id, None)
                 }
                 Err(error) => (id, Some(error)),
@@ -105,8 +107,13 @@ impl Run for pb::BucketsRequest {
 impl Run for pb::ClaimRequest {
     async fn run(self, call: &Call) -> Result<pb::ClaimResponse, CallError> {
         call.bucket(self.bucket.clone())?;
-        let (bucket, request) = self.read(SystemClock.now())?;
+        let asked = self.max_lock_expiries;
+        let (bucket, mut request) = self.read(SystemClock.now())?;
         let is_counted = !call.is_store_of_caller;
+        let set = call.space.policies.set_lock_expiries(bucket.task_type());
+        if let (None, Some(most)) = (asked, set) {
+            request = request.max_lock_expiries(most);
+        }
         if is_counted && request.limit > 0 {
             lock_span(Some(request.lock_for))?;
         }
@@ -155,17 +162,22 @@ impl Run for pb::SettleRequest {
     async fn run(self, call: &Call) -> Result<pb::SettleResponse, CallError> {
         check_batch("number of settlements", self.settlements.len())?;
         let bucket = call.bucket(self.bucket)?;
-        let settlements = self.settlements.into_iter().map(TryInto::try_into);
-        let settlements = settlements.collect::<Result<Vec<Settlement>>>()?;
         let outcomes = if call.is_store_of_caller {
+            let settlements = self.settlements.into_iter().map(TryInto::try_into);
+            let settlements = settlements.collect::<Result<Vec<Settlement>>>()?;
             call.store().settle(&bucket, settlements).await?
         } else {
             // Settlements of clients are counted here. Applications count their own.
-            let pull = &call.space.pull;
-            let ends = settlements.into_iter();
-            let ends = ends.map(|one| pull.conclude(bucket.clone(), one));
-            let ended = join_all(ends).await.into_iter();
-            ended.collect::<Result<Vec<_>>>()?
+            let mut attempts = Vec::with_capacity(self.settlements.len());
+            for sent in self.settlements {
+                let lock = required("lock", sent.lock)?.try_into()?;
+                let SentEnd { end, then } = SentEnd::read(call, sent.end)?;
+                let mut ending = Ending::new(bucket.clone(), lock, end);
+                ending.note = sent.note;
+                attempts.push(FinishedAttempt { ending, then });
+            }
+            let settled = settle(call, attempts).await.into_iter();
+            settled.collect::<Result<Vec<_>, _>>()?
         };
         let outcomes = outcomes.into_iter().map(pb::SettleOutcome::from);
         Ok(pb::SettleResponse {

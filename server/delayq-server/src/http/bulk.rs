@@ -1,6 +1,5 @@
 //! Bulk create: lines of JSON in, one outcome for each line out, both streamed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,25 +7,20 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use delayq_core::job::check_json;
-use delayq_plugin::DelayQueueJob;
 use delayq_service::access::Submit;
 use delayq_service::app::App;
 use delayq_service::body::{BodyShare, problem_of};
 use delayq_service::context::Allowed;
-use delayq_service::json::{distinct, read_object};
 use delayq_service::operation::{Batch, Submission, submit};
 use delayq_service::problem::Problem;
 use futures_util::StreamExt;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
+use super::form::Accepted;
+use super::line::Line;
 use super::lines::{Gone, Lines, answer};
 
 /// The number of lines in one call to the store.
@@ -36,95 +30,6 @@ const LINE_FRAME: usize = 16 * 1_024;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create_many))
-}
-
-/// A line that describes a task.
-#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Line {
-    /// The id of the task; absent means a new id.
-    id: Option<String>,
-    /// The message, as text.
-    message: Option<String>,
-    /// The message, in base64.
-    message_base64: Option<String>,
-    /// The message as any JSON value, sent exactly as written here.
-    #[schema(value_type = Option<serde_json::Value>)]
-    json: Option<Box<RawValue>>,
-    /// Headers of the task.
-    #[serde(deserialize_with = "distinct")]
-    headers: BTreeMap<String, String>,
-    /// The delay from acceptance: milliseconds, or a span such as `30m`.
-    #[serde(deserialize_with = "text_or_number")]
-    #[schema(value_type = Option<TextOrNumber>)]
-    delay: Option<String>,
-    /// The due time: milliseconds since the epoch, or RFC 3339.
-    #[serde(deserialize_with = "text_or_number")]
-    #[schema(value_type = Option<TextOrNumber>)]
-    at: Option<String>,
-    /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
-    on_conflict: Option<String>,
-    /// Drop the task unless it starts within this span after its due time.
-    #[serde(deserialize_with = "text_or_number")]
-    #[schema(value_type = Option<TextOrNumber>)]
-    expires_after: Option<String>,
-    /// Drop the task unless it starts before this time.
-    #[serde(deserialize_with = "text_or_number")]
-    #[schema(value_type = Option<TextOrNumber>)]
-    expires_at: Option<String>,
-    /// The label of a group.
-    group: Option<String>,
-    /// The label of a project.
-    project: Option<String>,
-    /// If the task runs now, run it again afterwards.
-    again_if_running: Option<bool>,
-}
-
-impl Line {
-    /// Parses a line.
-    pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
-        read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
-    }
-
-    /// The job that the line describes.
-    pub(super) fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
-        let message = match (self.message, self.message_base64, self.json) {
-            (None, None, None) => Vec::new(),
-            (Some(text), None, None) => text.into_bytes(),
-            (None, Some(base64), None) => STANDARD
-                .decode(base64)
-                .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
-            (None, None, Some(json)) => {
-                let json = json.get().as_bytes();
-                let checked = check_json(json);
-                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
-                json.to_vec()
-            }
-            _ => {
-                let text = "give one of message, message_base64 and json";
-                return Err(Problem::bad_request(text));
-            }
-        };
-        let mut job = DelayQueueJob::raw(task_type, message);
-        if let Some(id) = self.id {
-            job = job.id(id);
-        }
-        for (name, value) in self.headers {
-            job = job.header(refuse_own(name)?, value);
-        }
-        let options = CreateOptions {
-            delay: self.delay,
-            at: self.at,
-            on_conflict: self.on_conflict,
-            expires_after: self.expires_after,
-            expires_at: self.expires_at,
-            group: self.group,
-            project: self.project,
-            again_if_running: self.again_if_running,
-            wait: None,
-        };
-        options.apply(job)
-    }
 }
 
 /// The outcome of a line.
@@ -287,7 +192,7 @@ impl BulkReader {
             let text = format!("longer than {} bytes", self.longest);
             return Err(Problem::too_large(text));
         }
-        let job = Line::read(line)?.job(&self.task_type)?;
+        let job = Line::read(line)?.job_of(&self.task_type)?;
         Submission::of_job(&self.allowed, job).await
     }
 

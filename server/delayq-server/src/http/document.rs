@@ -187,7 +187,7 @@ fn name_bytes(content: &mut Map<String, Value>) {
 /// The schema of a name in the path of an operation.
 fn name_schema(operation: &str, name: &str) -> Value {
     let pattern = match name {
-        "task_type" if operation.ends_with("target") => {
+        "task_type" if operation.ends_with("target") || operation.ends_with("policy") => {
             // A pattern of types is allowed as well.
             let most = MAX_TASK_TYPE_BYTES - 2;
             format!("^({WORD}{{1,{MAX_TASK_TYPE_BYTES}}}|({WORD}{{0,{most}}}[._:-])?\\*)$")
@@ -197,6 +197,8 @@ fn name_schema(operation: &str, name: &str) -> Value {
         "types" => {
             format!("^{WORD}{{1,{MAX_TASK_TYPE_BYTES}}}(,{WORD}{{1,{MAX_TASK_TYPE_BYTES}}})*$")
         }
+        "id" if operation.ends_with("batch") => "^[!-~]{1,64}$".to_owned(),
+        "id" if operation.ends_with("recurring") => format!("^{WORD}{{1,64}}$"),
         "id" => format!("^[!-~]{{1,{MAX_TASK_ID_BYTES}}}$"),
         _ => return json!({"type": "string"}),
     };

@@ -70,6 +70,26 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
+/// The room for a batch beside one message, in bytes.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// The body as a JSON object that describes many tasks, and may be larger than a message.
+#[derive(Debug)]
+pub(super) struct LargeJsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for LargeJsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let most = app.config.max_message_bytes.saturating_add(BATCH_BYTES);
+        let patience = app.config.connections.body_timeout();
+        let body = read(request.into_body(), most, patience).await?;
+        let value = read_object(&body);
+        let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+        Ok(Self(value))
+    }
+}
+
 /// The body as a JSON list.
 #[derive(Debug)]
 pub(super) struct JsonList<T>(pub(super) Vec<T>);

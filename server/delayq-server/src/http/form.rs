@@ -31,6 +31,14 @@ pub(crate) struct CreateOptions {
     pub(crate) at: Option<String>,
     /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
     pub(crate) on_conflict: Option<String>,
+    /// Due once this span has passed without another create of this id, and at the latest after
+    /// `max_wait`. Needs an id of your own.
+    pub(crate) debounce: Option<String>,
+    /// With `debounce`: the longest wait, from the first create on.
+    pub(crate) max_wait: Option<String>,
+    /// One task for each id and window of this length, due at the end of the window; the id of the
+    /// task is `ID@END`. Needs an id of your own.
+    pub(crate) throttle: Option<String>,
     /// Drop the task unless it starts within this span after its due time.
     pub(crate) expires_after: Option<String>,
     /// Drop the task unless it starts before this time.
@@ -148,6 +156,7 @@ pub(super) fn read_cursor(text: &str) -> Result<Cursor, Problem> {
 impl CreateOptions {
     /// Applies the options to a job.
     pub(crate) fn apply(self, mut job: DelayQueueJob) -> Result<DelayQueueJob, Problem> {
+        job = self.limit_rate(job)?;
         match read_when(self.delay, self.at)? {
             Some(When::After(delay)) => job = job.after(delay),
             Some(When::At(time)) => job = job.at(time),
@@ -182,6 +191,50 @@ impl CreateOptions {
             job = job.again_if_running();
         }
         Ok(job)
+    }
+
+    /// Debounces or throttles a job.
+    fn limit_rate(&self, job: DelayQueueJob) -> Result<DelayQueueJob, Problem> {
+        let (debounce, throttle) = (self.debounce.as_deref(), self.throttle.as_deref());
+        let name = match (debounce, throttle) {
+            (None, None) if self.max_wait.is_some() => {
+                let text = "max_wait: it is the limit of a debounce, so give debounce as well";
+                return Err(Problem::bad_request(text));
+            }
+            (None, None) => return Ok(job),
+            (Some(_), Some(_)) => {
+                return Err(Problem::bad_request(
+                    "debounce and throttle exclude each other",
+                ));
+            }
+            (Some(_), None) => "debounce",
+            (None, Some(_)) => "throttle",
+        };
+        let others = [
+            ("delay", self.delay.is_some()),
+            ("at", self.at.is_some()),
+            ("on_conflict", self.on_conflict.is_some()),
+        ];
+        if let Some((other, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+            let text = format!("{name} and {other} exclude each other");
+            return Err(Problem::bad_request(text));
+        }
+        if job.has_generated_id() {
+            let text = format!("{name}: it goes by the id of the task, so give the task an id");
+            return Err(Problem::bad_request(text));
+        }
+        let Some(debounce) = debounce else {
+            return Ok(job.throttle(read_span(throttle.unwrap_or_default())?));
+        };
+        let missing =
+            || Problem::bad_request("debounce: give its longest wait, such as max_wait=1h");
+        let most = read_span(self.max_wait.as_deref().ok_or_else(missing)?)?;
+        let delay = read_span(debounce)?;
+        if delay > most {
+            let text = format!("max_wait: {most:?} is shorter than the debounce of {delay:?}");
+            return Err(Problem::bad_request(text));
+        }
+        Ok(job.debounce(delay, most))
     }
 }
 

@@ -7,12 +7,12 @@ use delayq_core::Limits;
 use delayq_plugin::{DelayQueueJob, TaskType, Timestamp};
 use delayq_service::operation::callee::check_name;
 
-use super::bulk::Line;
 use super::callee::Announcement;
 use super::dead::Dead;
 use super::form::{
     CreateOptions, read_cursor, read_span, read_state, read_time, shown_cursor, task_headers,
 };
+use super::line::Line;
 use super::many::Matching;
 use super::reply::{read_reply, read_wait};
 use super::settings::Settings;
@@ -75,7 +75,7 @@ fn taken(job: DelayQueueJob) -> Option<String> {
 pub fn bulk_line(bytes: &[u8]) -> Option<String> {
     let line = Line::read(bytes).ok()?;
     let written = serde_json::to_string(&line).ok()?;
-    let job = line.job("mail").ok()?;
+    let job = line.job_of("mail").ok()?;
     taken(job.id("a"))?;
     Some(written)
 }

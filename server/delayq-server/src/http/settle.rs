@@ -6,29 +6,30 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use delayq_core::time::MAX_DELAY;
-use delayq_plugin::store::{ExtendOutcome, SettleOutcome};
-use delayq_plugin::{TaskId, TaskType};
+use delayq_plugin::store::{AttemptEnd, ExtendOutcome, SettleOutcome};
+use delayq_plugin::{DelayQueueJob, Reply, TaskId, TaskType};
 use delayq_service::access::Work;
 use delayq_service::app::App;
-use delayq_service::context::Allowed;
+use delayq_service::context::{Allowed, Context};
+use delayq_service::operation::{FinishedAttempt, FollowUp, settle};
 use delayq_service::problem::Problem;
-use delayq_service::pull::{ClientEnd, Ending, LockText};
+use delayq_service::pull::{ClientEnd, Ending, Failure, LockText};
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Body, Query};
+use super::extract::{Body, JsonBody, Query};
 use super::form::read_span;
+use super::line::Line;
 use super::pull::read_lock_for;
 use super::reply::read_reply;
-
-/// The largest `max_attempts` that a settlement may give.
-const MAX_ATTEMPTS: u32 = 1_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(done))
+        .routes(routes!(done_then))
         .routes(routes!(fail))
         .routes(routes!(release))
         .routes(routes!(extend))
@@ -50,10 +51,11 @@ struct LockQuery {
 struct FailQuery {
     /// The lock from the claim's answer.
     lock: String,
-    /// The wait before the next attempt: milliseconds, or a span such as `30s`. Default: 1 s, 2 s,
-    /// 4 s and so on, each up to 10 % shorter or longer.
+    /// The wait before the next attempt: milliseconds, or a span such as `30s`. Default: that of
+    /// the type's policy, or else 1 s, 2 s, 4 s and so on, each up to 10 % shorter or longer.
     retry_after: Option<String>,
-    /// Attempts after which the task is dead, the first included; default 5.
+    /// Attempts after which the task is dead, the first included. Default: that of the type's
+    /// policy, or else 5.
     max_attempts: Option<u32>,
     /// If `true`, the task is not retried and is dead.
     #[serde(default)]
@@ -116,10 +118,76 @@ async fn done(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Json<Settled>, Problem> {
-    let end = ClientEnd::Done {
-        reply: read_reply(&headers, body)?,
-    };
-    settle(&allowed, &task_type, &id, &held.lock, end).await
+    let reply = read_reply(&headers, body)?;
+    let held = Held::new(&task_type, &id, &held.lock)?;
+    let mut ending = held.ending(ClientEnd::Plain(AttemptEnd::Done));
+    ending.reply = reply;
+    held.settle(&allowed, ending.into()).await
+}
+
+/// What a done attempt leaves behind.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct DoneForm {
+    /// The reply to callers that wait for the task, any JSON value.
+    reply: Option<serde_json::Value>,
+    /// The tasks that follow, up to 128, each with its `type`.
+    #[schema(value_type = Vec<Line>)]
+    then: Vec<Line>,
+}
+
+/// The attempt succeeded, and further tasks follow. Repeating it is harmless.
+///
+/// The follow-ups are accepted before the task is done. If one is refused, none is accepted and the
+/// task is not done. A task that runs again after a crash in between sends them once: one without
+/// an id gets an id that is made of the task, and a task with an id that exists is kept. It needs
+/// the scope `submit` as well, for the types of the follow-ups.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/done-then", tag = "work",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), LockQuery),
+    request_body(content = DoneForm),
+    responses((status = 200, body = Settled), (status = 409, body = Problem, description = "The lock is lost"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn done_then(
+    allowed: Allowed<Work>,
+    Path((_, task_type, id)): Path<(String, String, String)>,
+    Query(held): Query<LockQuery>,
+    JsonBody(form): JsonBody<DoneForm>,
+) -> Result<Json<Settled>, Problem> {
+    let held = Held::new(&task_type, &id, &held.lock)?;
+    let mut ending = held.ending(ClientEnd::Plain(AttemptEnd::Done));
+    ending.reply = json_reply(form.reply.as_ref())?;
+    let then = follow_ups(&allowed, read_follow_ups(form.then)?).await?;
+    held.settle(&allowed, FinishedAttempt { ending, then })
+        .await
+}
+
+/// The reply that is this JSON value.
+pub(super) fn json_reply(value: Option<&serde_json::Value>) -> Result<Option<Reply>, Problem> {
+    let reply = value.map(Reply::json).transpose()?;
+    reply.as_ref().map_or(Ok(()), Reply::check)?;
+    Ok(reply)
+}
+
+/// Parses the tasks that follow an attempt.
+pub(super) fn read_follow_ups(lines: Vec<Line>) -> Result<Vec<DelayQueueJob>, Problem> {
+    let jobs = lines.into_iter().enumerate().map(|(index, line)| {
+        let job = line.typed_job();
+        job.map_err(|problem| {
+            let text = format!("then[{index}]: {problem}");
+            problem.saying(text)
+        })
+    });
+    jobs.collect()
+}
+
+/// The follow-ups of these jobs, if the caller may send them.
+pub(super) async fn follow_ups(
+    context: &Context,
+    jobs: Vec<DelayQueueJob>,
+) -> Result<Vec<FollowUp>, Problem> {
+    try_join_all(jobs.into_iter().map(|job| FollowUp::of_job(context, job))).await
 }
 
 /// The attempt failed: the task is retried later, or is dead. Repeating it is harmless.
@@ -145,7 +213,9 @@ async fn fail(
         failure.max_attempts,
         failure.dead,
     )?;
-    settle(&allowed, &task_type, &id, &failure.lock, end).await
+    let held = Held::new(&task_type, &id, &failure.lock)?;
+    let ending = held.ending(end);
+    held.settle(&allowed, ending.into()).await
 }
 
 /// Release the task, which costs no attempt. Repeating it is harmless.
@@ -164,8 +234,9 @@ async fn release(
         .after
         .as_deref()
         .map_or(Ok(Duration::ZERO), read_wait_again)?;
-    let end = ClientEnd::Released { after };
-    settle(&allowed, &task_type, &id, &back.lock, end).await
+    let held = Held::new(&task_type, &id, &back.lock)?;
+    let ending = held.ending(released(after));
+    held.settle(&allowed, ending.into()).await
 }
 
 /// Extend the lock. Repeating it is harmless.
@@ -194,25 +265,40 @@ async fn extend(
     }
 }
 
-async fn settle(
-    allowed: &Allowed<Work>,
-    task_type: &str,
-    id: &str,
-    lock: &str,
-    end: ClientEnd,
-) -> Result<Json<Settled>, Problem> {
-    let ending = Ending {
-        task_type: TaskType::new(task_type)?,
-        id: TaskId::new(id)?,
-        lock: read_lock(lock)?,
-        end,
-    };
-    let task_type = ending.task_type.clone();
-    let mut outcomes = allowed.space.pull.settle(vec![ending]).await;
-    match outcomes.pop() {
-        Some(Ok(SettleOutcome::Settled)) => Ok(Json(Settled { outcome: "settled" })),
-        Some(Err(error)) => Err(error.into()),
-        _ => Err(lost(&task_type, id)),
+/// An attempt that a client holds.
+pub(super) struct Held {
+    task_type: TaskType,
+    id: TaskId,
+    lock: LockText,
+}
+
+impl Held {
+    pub(super) fn new(task_type: &str, id: &str, lock: &str) -> Result<Self, Problem> {
+        Ok(Self {
+            task_type: TaskType::new(task_type)?,
+            id: TaskId::new(id)?,
+            lock: read_lock(lock)?,
+        })
+    }
+
+    /// The end of the attempt, without a reply.
+    pub(super) fn ending(&self, end: ClientEnd) -> Ending {
+        let bucket = self.lock.bucket(&self.task_type);
+        let mut ending = Ending::new(bucket, self.lock.of(self.id.clone()), end);
+        ending.tried = Some(self.lock.tried);
+        ending
+    }
+
+    async fn settle(
+        &self,
+        context: &Context,
+        attempt: FinishedAttempt,
+    ) -> Result<Json<Settled>, Problem> {
+        match settle(context, vec![attempt]).await.pop() {
+            Some(Ok(SettleOutcome::Settled)) => Ok(Json(Settled { outcome: "settled" })),
+            Some(Err(problem)) => Err(problem),
+            _ => Err(lost(&self.task_type, self.id.as_str())),
+        }
     }
 }
 
@@ -227,17 +313,22 @@ pub(super) fn failed(
             let text = "a dead task is not tried again: leave retry_after and max_attempts out";
             return Err(Problem::bad_request(text));
         }
-        return Ok(ClientEnd::Dead { error });
+        let succeeded = Vec::new();
+        return Ok(ClientEnd::Plain(AttemptEnd::Dead { error, succeeded }));
     }
-    if max_attempts.is_some_and(|most| !(1..=MAX_ATTEMPTS).contains(&most)) {
-        let text = format!("max_attempts: use 1 to {MAX_ATTEMPTS}");
-        return Err(Problem::bad_request(text));
-    }
-    Ok(ClientEnd::Failed {
+    let failure = Failure {
         error,
         after: after.map(read_wait_again).transpose()?,
         max_attempts,
-    })
+    };
+    failure.check()?;
+    Ok(ClientEnd::Failed(failure))
+}
+
+/// The end of an attempt that is given back.
+pub(super) fn released(after: Duration) -> ClientEnd {
+    let succeeded = Vec::new();
+    ClientEnd::Plain(AttemptEnd::Release { after, succeeded })
 }
 
 /// Parses the wait before a task is due again.

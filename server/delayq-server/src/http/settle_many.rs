@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::Path;
-use delayq_plugin::store::{MAX_BATCH, SettleOutcome};
-use delayq_plugin::{Reply, TaskId, TaskType};
+use delayq_plugin::store::{AttemptEnd, MAX_BATCH, SettleOutcome};
+use delayq_plugin::{DelayQueueJob, TaskId, TaskType};
 use delayq_service::access::Work;
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
+use delayq_service::operation::{FinishedAttempt, settle};
 use delayq_service::problem::Problem;
 use delayq_service::pull::{ClientEnd, Ending, LockText};
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,12 @@ use utoipa_axum::routes;
 
 use super::extract::{JsonBody, JsonList};
 use super::form::{TextOrNumber, text_or_number};
+use super::line::Line;
 use super::pull::read_lock_for;
-use super::settle::{extended, failed, read_lock, read_wait_again};
+use super::settle::{
+    Held, extended, failed, follow_ups, json_reply, read_follow_ups, read_lock, read_wait_again,
+    released,
+};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -28,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The end of one attempt among several.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EndingForm {
     /// The id of the task.
@@ -49,13 +54,17 @@ pub(super) struct EndingForm {
     max_attempts: Option<u32>,
     /// For `done`: the reply to callers that wait, any JSON value.
     reply: Option<serde_json::Value>,
+    /// For `done`: the tasks that follow, up to 128, each with its `type`.
+    #[serde(default)]
+    then: Vec<Line>,
 }
 
 impl EndingForm {
     /// Refuses fields that belong to another end.
     fn check(&self) -> Result<(), Problem> {
-        let parts: [(_, _, &[&str]); 4] = [
+        let parts: [(_, _, &[&str]); 5] = [
             ("reply", self.reply.is_some(), &["done"]),
+            ("then", !self.then.is_empty(), &["done"]),
             ("error", !self.error.is_empty(), &["fail", "dead"]),
             ("after", self.after.is_some(), &["fail", "release"]),
             ("max_attempts", self.max_attempts.is_some(), &["fail"]),
@@ -85,6 +94,8 @@ struct One {
 }
 
 /// End several attempts of one type, each independently. Repeating it is harmless.
+///
+/// An attempt with `then` ends as that of `done-then`, which needs the scope `submit` as well.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/settle", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -98,14 +109,19 @@ async fn settle_many(
     JsonList(forms): JsonList<EndingForm>,
 ) -> Result<Json<Vec<One>>, Problem> {
     let task_type = TaskType::new(task_type)?;
-    let endings = read_endings(&task_type, forms)?;
-    let ids: Vec<_> = endings.iter().map(|ending| ending.id.to_string()).collect();
-    let outcomes = allowed.space.pull.settle(endings).await;
+    let mut attempts = Vec::with_capacity(forms.len());
+    for (ending, jobs) in read_endings(&task_type, forms)? {
+        let then = follow_ups(&allowed, jobs).await?;
+        attempts.push(FinishedAttempt { ending, then });
+    }
+    let ids = attempts.iter().map(|one| one.ending.lock.id.to_string());
+    let ids: Vec<_> = ids.collect();
+    let outcomes = settle(&allowed, attempts).await;
     let outcomes = ids.into_iter().zip(outcomes).map(|(id, outcome)| {
         let (outcome, problem) = match outcome {
             Ok(SettleOutcome::Settled) => ("settled", None),
             Ok(_) => ("lock_lost", None),
-            Err(error) => ("failed", Some(error.into())),
+            Err(problem) => ("failed", Some(problem)),
         };
         One {
             id,
@@ -117,38 +133,30 @@ async fn settle_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// Parses the settlements of several attempts of one type.
+/// Parses the settlements of several attempts of one type, each with the jobs that follow.
 pub(super) fn read_endings(
     task_type: &TaskType,
     forms: Vec<EndingForm>,
-) -> Result<Vec<Ending>, Problem> {
+) -> Result<Vec<(Ending, Vec<DelayQueueJob>)>, Problem> {
     at_most(forms.len())?;
     let mut endings = Vec::with_capacity(forms.len());
     for form in forms {
         form.check()?;
         let after = form.after.as_deref();
         let end = match form.end.as_str() {
-            "done" => {
-                let reply = form.reply.as_ref().map(Reply::json).transpose()?;
-                reply.as_ref().map_or(Ok(()), Reply::check)?;
-                ClientEnd::Done { reply }
-            }
+            "done" => ClientEnd::Plain(AttemptEnd::Done),
             "fail" => failed(form.error, after, form.max_attempts, false)?,
             "dead" => failed(form.error, None, None, true)?,
-            "release" => ClientEnd::Released {
-                after: after.map_or(Ok(Duration::ZERO), read_wait_again)?,
-            },
+            "release" => released(after.map_or(Ok(Duration::ZERO), read_wait_again)?),
             other => {
                 let text = format!("end={other:?}: use done, fail, dead or release");
                 return Err(Problem::bad_request(text));
             }
         };
-        endings.push(Ending {
-            task_type: task_type.clone(),
-            id: TaskId::new(&form.id)?,
-            lock: read_lock(&form.lock)?,
-            end,
-        });
+        let held = Held::new(task_type.as_str(), &form.id, &form.lock)?;
+        let mut ending = held.ending(end);
+        ending.reply = json_reply(form.reply.as_ref())?;
+        endings.push((ending, read_follow_ups(form.then)?));
     }
     Ok(endings)
 }

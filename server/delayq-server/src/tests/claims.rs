@@ -142,7 +142,7 @@ async fn work(house: &House, door: Door) {
     let claim = pb::ClaimRequest::new(house.namespace.to_owned(), &bucket, &claim);
     let claimed: pb::ClaimResponse = house.grpc("Claim", &claim).await.message();
     let end = pb::AttemptEnd {
-        end: Some(pb::attempt_end::End::Done(pb::attempt_end::Done {})),
+        end: Some(pb::attempt_end::End::Done(pb::attempt_end::Done::default())),
     };
     let settle = pb::SettleRequest {
         namespace: house.namespace.to_owned(),

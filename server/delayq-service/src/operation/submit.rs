@@ -218,7 +218,7 @@ async fn reserve_one(context: &Context, task: &NewTask) -> Result<(), Problem> {
 }
 
 /// Reserves room for `tasks` new tasks within the limits of the token and the namespace.
-async fn reserve_room(context: &Context, tasks: u64) -> Result<(), Problem> {
+pub(super) async fn reserve_room(context: &Context, tasks: u64) -> Result<(), Problem> {
     let (space, token) = (&context.space, &context.caller.token);
     if let Some(max) = token.max_pending {
         let bounded = Bounded::Token {

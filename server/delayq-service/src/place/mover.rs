@@ -16,7 +16,9 @@ use super::record::{Phase, PlaceRecord};
 /// How long a move is prepared. Servers check for changes every 0.4 s.
 const PREPARE: Duration = Duration::from_millis(1_500);
 /// The folders of documents to copy: all that the server keeps in a namespace.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 7] = [
+    "policies",
+    "recurring",
     "targets",
     "target-seal",
     "callees",

@@ -207,10 +207,13 @@ impl Claimer {
             let request = match terms.max_lock_expiries {
                 Some(most) => request.max_lock_expiries(most),
                 // Whether a server that has died handed a task out, nobody knows.
-                None => request
-                    .max_lock_expiries(self.record.suspects.max_lock_expiries())
-                    .max_alone_expiries(MOST_ALONE)
-                    .counting_own_only(),
+                None => {
+                    let most = self.record.suspects.max_lock_expiries(task_type);
+                    request
+                        .max_lock_expiries(most)
+                        .max_alone_expiries(most.min(MOST_ALONE))
+                        .counting_own_only()
+                }
             };
             let store = Arc::clone(&self.store);
             self.calls.push(Box::pin(async move {
@@ -327,7 +330,9 @@ impl Claimer {
             bucket: bucket.clone(),
             task,
         });
-        let is_suspect = |one: &Pulled| is_counted && self.record.suspects.has(&one.task.history);
+        let suspects = &self.record.suspects;
+        let is_suspect =
+            |one: &Pulled| is_counted && suspects.has(bucket.task_type(), &one.task.history);
         let (suspects, tasks): (Vec<_>, Vec<_>) = tasks.partition(is_suspect);
         let mut suspect = self.one_of(suspects);
         let mut tasks = tasks.into_iter();

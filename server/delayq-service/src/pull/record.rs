@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tracing::debug;
 
 use super::suspects::Suspects;
+use crate::policy::Policies;
 
 /// How often figures are stored.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -64,7 +65,7 @@ impl Record {
     pub(super) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        max_lock_expiries: u32,
+        policies: Arc<Policies>,
     ) -> Self {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -75,7 +76,7 @@ impl Record {
             clock,
             instance,
             types: Mutex::default(),
-            suspects: Suspects::new(max_lock_expiries),
+            suspects: Suspects::new(policies),
             is_new: Notify::new(),
         }
     }
@@ -303,7 +304,9 @@ mod tests {
     #[test]
     fn a_type_is_served_while_somebody_asks_or_holds_a_lock_and_no_longer() {
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
-        let record = Record::new(Arc::new(MemoryStore::default()), Arc::clone(&clock) as _, 5);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let policies = Arc::new(Policies::new(Arc::clone(&store), 5));
+        let record = Record::new(store, Arc::clone(&clock) as _, policies);
         let [asked, held] = ["asked", "held"].map(|name| TaskType::new(name).unwrap());
         let served = || record.served().0;
         record.asked(&asked);

@@ -3,11 +3,13 @@
 //! at the next crash, too.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::ClaimedTask;
 use delayq_plugin::{AttemptHistory, TaskType, Timestamp};
+
+use crate::policy::Policies;
 
 /// After so many lock expiries a task is a suspect, or after one less than the limit.
 const SUSPECT_AFTER: u32 = 2;
@@ -19,7 +21,7 @@ pub(super) const NEXT_IN: Duration = Duration::from_secs(1);
 /// The suspects that clients of this server have.
 #[derive(Debug)]
 pub(super) struct Suspects {
-    max_lock_expiries: u32,
+    policies: Arc<Policies>,
     handed_out: Mutex<BTreeMap<TaskType, HandedOut>>,
 }
 
@@ -31,21 +33,21 @@ struct HandedOut {
 }
 
 impl Suspects {
-    pub(super) fn new(max_lock_expiries: u32) -> Self {
+    pub(super) fn new(policies: Arc<Policies>) -> Self {
         Self {
-            max_lock_expiries,
+            policies,
             handed_out: Mutex::default(),
         }
     }
 
-    /// The number of lock expiries after which a task is dead.
-    pub(super) fn max_lock_expiries(&self) -> u32 {
-        self.max_lock_expiries
+    /// The number of lock expiries after which a task of a type is dead.
+    pub(super) fn max_lock_expiries(&self, task_type: &TaskType) -> u32 {
+        self.policies.max_lock_expiries(task_type)
     }
 
     /// True if the task was lost with its worker so often that it is handed out by itself.
-    pub(super) fn has(&self, history: &AttemptHistory) -> bool {
-        let last = self.max_lock_expiries.saturating_sub(1);
+    pub(super) fn has(&self, task_type: &TaskType, history: &AttemptHistory) -> bool {
+        let last = self.max_lock_expiries(task_type).saturating_sub(1);
         history.lock_expiries >= last.clamp(1, SUSPECT_AFTER)
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use delayq_core::documents::{Document, Expected, WriteOutcome};
-use delayq_plugin::{Error, Namespace, Result, Store, TaskType, TypePattern};
+use delayq_plugin::{
+    Error, Namespace, Result, RetryPolicy, Store, TaskType, TypePattern, WorkerOptions,
+};
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
@@ -13,6 +15,8 @@ use super::seal::{Sealer, Seals};
 use super::{Courier, Target};
 use crate::discovery::Instance;
 use crate::folder_cache::{Contents, FolderCache};
+use crate::pattern_name::{name_of, pattern_of};
+use crate::policy::Policies;
 
 /// The folder of target documents.
 const FOLDER: &str = "targets";
@@ -49,6 +53,8 @@ pub(super) struct Board {
     pub(super) callees: Callees,
     stored: FolderCache<TargetFolder>,
     pub(super) seals: Arc<Seals>,
+    /// The policies of types, for targets without a retry policy.
+    pub(super) policies: Arc<Policies>,
 }
 
 impl Contents for TargetFolder {
@@ -90,7 +96,12 @@ impl Contents for TargetFolder {
 }
 
 impl Board {
-    pub(super) fn new(store: Arc<dyn Store>, namespace: Namespace, courier: Arc<Courier>) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        namespace: Namespace,
+        courier: Arc<Courier>,
+        policies: Arc<Policies>,
+    ) -> Self {
         let seals = Seals::new(Arc::clone(&store), namespace.clone());
         Self {
             namespace,
@@ -99,6 +110,7 @@ impl Board {
             stored: FolderCache::new(Arc::clone(&store), FOLDER),
             store,
             seals: Arc::new(seals),
+            policies,
         }
     }
 
@@ -143,6 +155,25 @@ impl Board {
         let matching = targets.iter().filter(|(one, _)| one.matches(task_type));
         let (_, target) = matching.max_by_key(|(pattern, _)| pattern.rank())?;
         Some(Arc::clone(target))
+    }
+
+    /// The options of the worker that serves a target.
+    pub(super) fn options(&self, pattern: &TypePattern, target: &Target) -> WorkerOptions {
+        let options = target.options();
+        if target.retry.is_none() && self.policies.may_retry(pattern) {
+            return Target::of_policies(options);
+        }
+        options
+    }
+
+    /// The retry policy of a type whose target has none of its own; `None` if it has one, which is
+    /// then among its options.
+    pub(super) fn retry(&self, task_type: &TaskType, target: &Target) -> Option<RetryPolicy> {
+        if target.retry.is_some() {
+            return None;
+        }
+        let set = self.policies.retry(task_type);
+        Some(set.unwrap_or(target.options().retry))
     }
 
     /// The stored target of a pattern, after a refresh.
@@ -197,36 +228,5 @@ impl Board {
     /// The sealer of task targets.
     pub(super) async fn sealer(&self) -> Result<&Sealer> {
         self.seals.sealer().await
-    }
-}
-
-/// The name of a target's document. A letter separates types from patterns, because a type may be
-/// spelled like the prefix of a pattern.
-fn name_of(pattern: &TypePattern) -> String {
-    match pattern {
-        TypePattern::Exact(task_type) => format!("t:{task_type}"),
-        TypePattern::Prefix(prefix) => format!("p:{prefix}"),
-    }
-}
-
-fn pattern_of(name: &str) -> Option<TypePattern> {
-    match name.split_once(':')? {
-        ("t", task_type) => TaskType::new(task_type).ok().map(TypePattern::Exact),
-        ("p", prefix) => TypePattern::new(&format!("{prefix}*")).ok(),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_type_and_pattern_has_a_name_of_its_own() {
-        for text in ["mail", "mail.", "mail.*", "*", "a:b", "p:mail.", "t:x"] {
-            let pattern = TypePattern::new(text).unwrap();
-            assert_eq!(pattern_of(&name_of(&pattern)), Some(pattern), "{text}");
-        }
-        assert_eq!(pattern_of("mail"), None);
     }
 }

@@ -10,8 +10,9 @@ use super::target_kinds::GrpcTarget;
 use super::target_kinds::HttpTarget;
 use super::target_kinds::KafkaTarget;
 use super::target_kinds::ServiceTarget;
-use super::target_kinds::Span;
 use super::{Guard, PushConfig};
+use crate::policy::Retry;
+use crate::span::Span;
 
 /// The time limit of a push if the target names none.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,8 +30,8 @@ const MARGIN: Duration = Duration::from_secs(15);
 const CONCURRENCY: usize = 64;
 /// The largest number of concurrent pushes.
 const MAX_CONCURRENCY: usize = 4_096;
-/// The largest number of attempts.
-const MAX_ATTEMPTS: u32 = 1_000;
+/// The number of attempts of a worker that decides itself about the last one.
+const UNLIMITED: u32 = u32::MAX;
 
 /// The destination of a type's tasks. Exactly one of `http`, `grpc`, `kafka` and `service` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -85,43 +86,6 @@ fn second() -> Span {
     Span(Duration::from_secs(1))
 }
 
-/// The retry policy of failed pushes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Retry {
-    /// The number of attempts; 1 to 1000, default 5, for `service` 20. The task is dead after the
-    /// last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempts: Option<u32>,
-    /// The wait before the second attempt; default 1 s.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Span>,
-    /// The longest wait; default 10 min.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_wait: Option<Span>,
-    /// True if all waits are equal, instead of doubling each time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_fixed: Option<bool>,
-}
-
-impl Retry {
-    /// The wait before the second attempt.
-    fn base(&self) -> Duration {
-        self.wait.map_or(RetryPolicy::DEFAULT.base, |span| span.0)
-    }
-
-    /// Refuses a first wait that is longer than the longest one.
-    fn check(&self) -> Result<(), String> {
-        let base = self.base();
-        match self.max_wait {
-            Some(Span(most)) if base > most => Err(format!(
-                "retry.max_wait: {most:?} is shorter than retry.wait, the first wait of {base:?}"
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl Target {
     /// Refuses a target that a server with these options may not push to. Other servers may have
     /// other options.
@@ -152,10 +116,6 @@ impl Target {
             .is_some_and(|most| !(1..=MAX_CONCURRENCY).contains(&most))
         {
             return Err(format!("concurrency: 1 to {MAX_CONCURRENCY}"));
-        }
-        let attempts = self.retry.and_then(|retry| retry.attempts);
-        if attempts.is_some_and(|attempts| !(1..=MAX_ATTEMPTS).contains(&attempts)) {
-            return Err(format!("retry.attempts: 1 to {MAX_ATTEMPTS}"));
         }
         self.retry.unwrap_or_default().check()?;
         match self.options().fleet.problem() {
@@ -188,25 +148,30 @@ impl Target {
     /// Worker options for tasks with their own targets. The target itself limits the attempts.
     pub fn options_of_own() -> WorkerOptions {
         let mut options = Self::default().options();
-        options.retry.max_attempts = MAX_ATTEMPTS;
+        options.retry.max_attempts = UNLIMITED;
         options
     }
 
-    /// The retry policy of a task's own target. A fixed wait is exact, without jitter. `None` if
-    /// the target has no retry options and its type has a target.
-    pub fn own_retry(&self, has_type_target: bool) -> Option<RetryPolicy> {
-        if self.retry.is_none() && has_type_target {
-            return None;
-        }
+    /// The same options, for tasks whose attempts are limited by the policies of their types.
+    pub fn of_policies(options: WorkerOptions) -> WorkerOptions {
+        let retry = RetryPolicy {
+            max_attempts: UNLIMITED,
+            ..options.retry
+        };
+        WorkerOptions { retry, ..options }
+    }
+
+    /// The retry policy of a task's own target. A fixed wait is exact, without jitter.
+    pub fn own_retry(&self) -> RetryPolicy {
         let policy = self.options().retry;
         let jitter_percent = match policy.backoff {
             Backoff::Fixed => 0,
             Backoff::Exponential => policy.jitter_percent,
         };
-        Some(RetryPolicy {
+        RetryPolicy {
             jitter_percent,
             ..policy
-        })
+        }
     }
 
     /// The time limit of a push.
@@ -234,23 +199,13 @@ impl Target {
 
     /// Worker options for this target.
     pub fn options(&self) -> WorkerOptions {
-        let (default, retry) = (RetryPolicy::DEFAULT, self.retry.unwrap_or_default());
-        let base = retry.base();
+        let usual = match self.service {
+            Some(_) => SERVICE_ATTEMPTS,
+            None => RetryPolicy::DEFAULT.max_attempts,
+        };
         let rate = self.rate.map(|rate| Rate::new(rate.pushes, rate.per.0));
         WorkerOptions {
-            retry: RetryPolicy {
-                max_attempts: retry.attempts.unwrap_or(match self.service {
-                    Some(_) => SERVICE_ATTEMPTS,
-                    None => default.max_attempts,
-                }),
-                base,
-                cap: retry.max_wait.map_or(default.cap, |span| span.0).max(base),
-                backoff: match retry.is_fixed {
-                    Some(true) => Backoff::Fixed,
-                    _ => default.backoff,
-                },
-                ..default
-            },
+            retry: self.retry.unwrap_or_default().policy(usual),
             // A task without a target waits for one indefinitely.
             max_releases: u32::MAX,
             timeout: self.timeout().saturating_add(self.settle_within()) + MARGIN,

@@ -16,6 +16,7 @@ mod grpc;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod own;
+mod policy;
 mod redis;
 mod refused;
 mod service;

@@ -65,7 +65,14 @@ impl PushWorker {
         let mut target = read.map_err(|reason| barred::give_back(cx, &reason))?;
         // The task's own target is signed with the secrets of the type's target.
         let of_type = board.of_type(cx.task_type());
-        let retry = target.own_retry(of_type.is_some());
+        let retry = match &of_type {
+            _ if target.retry.is_some() => Some(target.own_retry()),
+            Some(of_type) => board.retry(cx.task_type(), of_type),
+            None => {
+                let set = board.policies.retry(cx.task_type());
+                Some(set.unwrap_or_else(|| target.own_retry()))
+            }
+        };
         let secrets = of_type.and_then(|one| one.http.as_ref()?.secrets.clone());
         if let Some(http) = &mut target.http {
             http.secrets = secrets;
@@ -74,7 +81,7 @@ impl PushWorker {
     }
 }
 
-/// Applies the task's own retry policy to the end of an attempt.
+/// Applies the retry policy of a task or of its type to the end of an attempt.
 fn repeated(retry: RetryPolicy, tried: u32, result: TaskResult) -> TaskResult {
     let (asked, error) = match result {
         Err(TaskError::Retry(error)) => (None, error),
@@ -111,7 +118,8 @@ impl TaskWorker for PushWorker {
             let courier = &board.courier;
             let allowed = target.allowed(&courier.guard, &courier.config);
             allowed.map_err(|reason| barred::give_back(cx, &reason))?;
-            (target, None)
+            let retry = board.retry(cx.task_type(), &target);
+            (target, retry)
         };
         let parcel = Parcel {
             namespace: &board.namespace,

@@ -133,6 +133,12 @@ async fn json_routes(site: &Site) -> Vec<(String, String, String)> {
             let media = route["requestBody"]["content"].as_object();
             let media = media.and_then(|media| media.keys().find(|name| name.contains("json")));
             if let Some(media) = media {
+                let query = if path.ends_with("/done-then") {
+                    "?lock=1-1"
+                } else {
+                    ""
+                };
+                let path = format!("{path}{query}");
                 routes.push((method.to_uppercase(), path.clone(), media.clone()));
             }
         }

@@ -36,7 +36,7 @@ async fn tasks_are_pulled_when_they_fall_due_and_settled_by_their_locks() {
     let (tasks, ()) = tokio::join!(waiting, site.send(&["a"]));
     let task = &tasks[0];
     assert_eq!((task.attempt, task.message.as_slice()), (1, &b"hello"[..]));
-    assert!(site.settle(task, End::Done(Done {})).await);
+    assert!(site.settle(task, End::Done(Done::default())).await);
     let space = site.space().await;
     let found = space.tasks.find("mail", "a").await.unwrap();
     assert_eq!(found.unwrap().state, TaskState::Done);
@@ -91,7 +91,7 @@ async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
         let history = task.history.clone().unwrap();
         assert_eq!((task.attempt, history.lock_expiries), (1, 0), "{task:?}");
         assert_eq!(task.lock.as_ref().unwrap().id, id);
-        assert!(site.settle(&task, End::Done(Done {})).await);
+        assert!(site.settle(&task, End::Done(Done::default())).await);
     }
 }
 

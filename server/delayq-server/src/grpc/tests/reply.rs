@@ -59,7 +59,11 @@ async fn whoever_waits_gets_the_reply_or_is_told_how_it_ended() {
             succeeded: Vec::new(),
         };
         assert!(keep(&site, tasks[0].lock.clone(), "sent").await);
-        let ends = [End::Done(Done {}), End::Done(Done {}), End::Dead(dead)];
+        let ends = [
+            End::Done(Done::default()),
+            End::Done(Done::default()),
+            End::Dead(dead),
+        ];
         for (task, end) in tasks.iter().zip(ends) {
             assert!(site.settle(task, end).await);
         }
@@ -98,7 +102,7 @@ async fn the_reply_of_a_lost_lock_is_not_kept() {
     forged.fence += 1_000_000;
     assert!(!keep(&site, Some(forged), "forged").await);
     assert!(keep(&site, second.lock.clone(), "sent").await);
-    assert!(site.settle(&second, End::Done(Done {})).await);
+    assert!(site.settle(&second, End::Done(Done::default())).await);
     // Repeated after a lost answer.
     assert!(keep(&site, second.lock.clone(), "sent").await);
     let ended = end_of(&site, "a", Duration::from_secs(5)).await;

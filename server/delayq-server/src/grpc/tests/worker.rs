@@ -119,7 +119,7 @@ async fn a_worker_gets_as_many_tasks_as_it_asked_for_and_settles_them() {
     let tasks = worker.tasks(2).await;
     assert_eq!(tasks.iter().map(id).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(site.info("c").await.state, TaskState::Scheduled);
-    worker.settle(&tasks[0], End::Done(Done {}));
+    worker.settle(&tasks[0], End::Done(Done::default()));
     let Received::Settled(settled) = worker.next().await.unwrap().unwrap() else {
         panic!("no answer to a settlement");
     };
@@ -187,7 +187,7 @@ async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back(
     site.send(&["a", "b"]).await;
     let mut worker = site.worker(2).await;
     let tasks = worker.tasks(2).await;
-    worker.settle(&tasks[0], End::Done(Done {}));
+    worker.settle(&tasks[0], End::Done(Done::default()));
     let (closed, _) = mpsc::unbounded_channel();
     worker.requests = closed;
     let answer = worker.next().await.unwrap();
@@ -199,7 +199,7 @@ async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back(
     assert_eq!((given_back.attempt, given_back.history.releases), (0, 1));
     // The worker ends what it no longer holds.
     let mut second = site.worker(0).await;
-    second.settle(&tasks[1], End::Done(Done {}));
+    second.settle(&tasks[1], End::Done(Done::default()));
     let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
         panic!("no answer to a settlement");
     };
@@ -215,7 +215,7 @@ async fn a_settlement_of_another_stream_counts() {
     let mut first = site.worker(1).await;
     let task = first.tasks(1).await.remove(0);
     let mut second = site.worker(0).await;
-    second.settle(&task, End::Done(Done {}));
+    second.settle(&task, End::Done(Done::default()));
     let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
         panic!("no answer to a settlement");
     };

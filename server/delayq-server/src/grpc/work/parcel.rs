@@ -8,13 +8,16 @@ use delayq_core::{ClaimedTask, Reply};
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Error, Lock, Result, TaskType};
 use delayq_proto::{pb, required};
-use delayq_service::pull::Pulled;
-use futures_util::future::join_all;
+use delayq_service::context::Context;
+use delayq_service::operation::{self, FinishedAttempt};
+use delayq_service::problem::Problem;
+use delayq_service::pull::{Ending, Pulled};
 use pb::work_response::Response;
 
 use super::held::Held;
 use crate::grpc::call::Call;
 use crate::grpc::refusal::CallError;
+use crate::grpc::sent::SentEnd;
 
 /// The size of the task messages in one stream message, in bytes; a single task may be larger.
 /// Clients refuse more than 4 MiB by default.
@@ -59,19 +62,26 @@ pub(super) fn settle(
         let task_type = call.task_type(&one.task_type)?;
         let reply = reply(&one)?;
         let lock: Lock = required("lock", one.lock)?.try_into()?;
-        let end = required("end", one.end)?.try_into()?;
+        let end = SentEnd::read(call, one.end)?;
         read.push((task_type, lock, one.shard, end, reply));
     }
     // Settles nothing unless all settlements are valid.
-    let (mut settling, mut settled) = (Held::default(), Vec::with_capacity(read.len()));
-    for (task_type, lock, shard, end, reply) in read {
+    let (mut settling, mut attempts) = (Held::default(), Vec::with_capacity(read.len()));
+    for (task_type, lock, shard, sent, reply) in read {
         let bucket = held.hand_on(&task_type, &lock, shard, &mut settling);
-        let outcome = call.space.pull.end_with(bucket, lock.clone(), end, reply);
-        settled.push(async move { (task_type, lock, outcome.await) });
+        let SentEnd { end, then } = sent;
+        let mut ending = Ending::new(bucket, lock, end);
+        ending.reply = reply;
+        attempts.push(FinishedAttempt { ending, then });
     }
+    let context = Context::clone(call);
     Ok(async move {
-        let mut results = Vec::with_capacity(settled.len());
-        for (task_type, lock, outcome) in join_all(settled).await {
+        let ended = attempts.iter().map(|one| &one.ending);
+        let ended = ended.map(|one| (one.bucket.task_type().clone(), one.lock.clone()));
+        let ended: Vec<_> = ended.collect();
+        let outcomes = operation::settle(&context, attempts).await;
+        let mut results = Vec::with_capacity(ended.len());
+        for ((task_type, lock), outcome) in ended.into_iter().zip(outcomes) {
             if outcome.is_ok() {
                 settling.forget(&task_type, &lock);
             }
@@ -105,11 +115,11 @@ fn reply(sent: &pb::WorkSettlement) -> Result<Option<Reply>> {
     Ok(Some(reply))
 }
 
-fn settled_result(outcome: Result<SettleOutcome>) -> pb::work_settled_one::Result {
+fn settled_result(outcome: Result<SettleOutcome, Problem>) -> pb::work_settled_one::Result {
     use pb::work_settled_one::Result as Form;
     match outcome {
         Ok(outcome) => Form::Outcome(pb::SettleOutcome::from(outcome).into()),
-        Err(error) => Form::Error(error.into()),
+        Err(problem) => Form::Error(problem.to_error().into()),
     }
 }
 

@@ -48,7 +48,7 @@ fn outcomes(answer: &Value) -> Vec<Option<&Value>> {
 async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     let site = Site::open().await;
     let token = site
-        .token(&[Scope::Submit, Scope::Work], "default", &[])
+        .token(&[Scope::Submit, Scope::Work, Scope::Read], "default", &[])
         .await;
     let ask = async |method: &str, path: &str, body: &str| {
         site.ask(&token, method, path, body).await.body
@@ -70,6 +70,9 @@ async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
     ask("DELETE", &format!("{TASKS}/order-42"), "").await;
     let cancelled = task("extend", &second, "&lock_for=1m").await;
     let lost = task("extend", &first, "&lock_for=1m").await;
+    let batch = r#"{"tasks":[{"type":"row.import"}],"then":{"type":"import.report"}}"#;
+    ask("PUT", "/v1/default/batches/import-7", batch).await;
+    let batch = ask("GET", "/v1/default/batches/import-7", "").await;
     // The same for many at once, and of a task that is looked up.
     let locks = [("order-42", &second), ("order-42", &first)];
     let locks = locks.map(|(id, lock)| serde_json::json!({"id": id, "lock": lock}));
@@ -93,6 +96,7 @@ async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
         lost,
         many_settled,
         many_extended,
+        batch,
     ];
     let shown = shown();
     assert_eq!(shown.len(), given.len(), "{shown:#?}");

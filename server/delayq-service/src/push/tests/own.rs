@@ -7,7 +7,7 @@ use super::super::own_target::OWN_TARGET;
 use super::super::seal::{EARLIER_SEAL, SEAL};
 use super::*;
 
-async fn with_target(
+pub(super) async fn with_target(
     site: &Site,
     id: &str,
     target: &Value,

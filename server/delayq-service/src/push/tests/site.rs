@@ -101,6 +101,7 @@ pub(super) fn near() -> PushConfig {
 /// A server's push, and its store.
 pub(super) struct Site {
     pub(super) push: Arc<Push>,
+    pub(super) policies: Arc<Policies>,
     pub(super) tasks: TaskSubmitService,
 }
 
@@ -117,12 +118,19 @@ impl Site {
         let discovery = Arc::new(Discovery::new(service));
         tokio::spawn(Arc::clone(&discovery).run());
         let courier = Arc::new(Courier::new(config, discovery).unwrap());
-        let push = Push::new(Arc::clone(store), Namespace::default(), courier);
+        let policies = Arc::new(Policies::new(Arc::clone(store), 5));
+        let push = Push::new(
+            Arc::clone(store),
+            Namespace::default(),
+            courier,
+            Arc::clone(&policies),
+        );
         let push = Arc::new(push);
         let running = Arc::clone(&push);
         tokio::spawn(async move { running.run().await });
         Self {
             push,
+            policies,
             tasks: TaskSubmitService::new(Arc::clone(store)),
         }
     }

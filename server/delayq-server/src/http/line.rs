@@ -1,0 +1,138 @@
+//! A task as JSON describes it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use delayq_core::job::check_json;
+use delayq_plugin::DelayQueueJob;
+use delayq_service::json::{distinct, read_object};
+use delayq_service::problem::Problem;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::form::{CreateOptions, TextOrNumber, refuse_own, text_or_number};
+
+/// A line that describes a task.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Line {
+    /// The type of the task, where the path does not name it.
+    #[serde(rename = "type")]
+    task_type: Option<String>,
+    /// The id of the task; absent means a new id.
+    id: Option<String>,
+    /// The message, as text.
+    message: Option<String>,
+    /// The message, in base64.
+    message_base64: Option<String>,
+    /// The message as any JSON value, sent exactly as written here.
+    #[schema(value_type = Option<serde_json::Value>)]
+    json: Option<Box<RawValue>>,
+    /// Headers of the task.
+    #[serde(deserialize_with = "distinct")]
+    headers: BTreeMap<String, String>,
+    /// The delay from acceptance: milliseconds, or a span such as `30m`.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    delay: Option<String>,
+    /// The due time: milliseconds since the epoch, or RFC 3339.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    at: Option<String>,
+    /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
+    on_conflict: Option<String>,
+    /// Due once this span has passed without another create of this id, and at the latest after
+    /// `max_wait`. Needs an id.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    debounce: Option<String>,
+    /// With `debounce`: the longest wait, from the first create on.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    max_wait: Option<String>,
+    /// One task for each id and window of this length, due at the end of the window. Needs an id.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    throttle: Option<String>,
+    /// Drop the task unless it starts within this span after its due time.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    expires_after: Option<String>,
+    /// Drop the task unless it starts before this time.
+    #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
+    expires_at: Option<String>,
+    /// The label of a group.
+    group: Option<String>,
+    /// The label of a project.
+    project: Option<String>,
+    /// If the task runs now, run it again afterwards.
+    again_if_running: Option<bool>,
+}
+
+impl Line {
+    /// Parses a line.
+    pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
+        read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
+    }
+
+    /// The job that the line describes, of the type that the path names.
+    pub(super) fn job_of(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
+        if self.task_type.is_some() {
+            let text = "type: it is that of the path, so leave it out";
+            return Err(Problem::bad_request(text));
+        }
+        self.job(task_type)
+    }
+
+    /// The job that the line describes, of the type that it names itself.
+    pub(super) fn typed_job(mut self) -> Result<DelayQueueJob, Problem> {
+        let task_type = self.task_type.take();
+        let missing = || Problem::bad_request("type: it is missing, give each task its type");
+        self.job(&task_type.ok_or_else(missing)?)
+    }
+
+    fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
+        let message = match (self.message, self.message_base64, self.json) {
+            (None, None, None) => Vec::new(),
+            (Some(text), None, None) => text.into_bytes(),
+            (None, Some(base64), None) => STANDARD
+                .decode(base64)
+                .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
+            (None, None, Some(json)) => {
+                let json = json.get().as_bytes();
+                let checked = check_json(json);
+                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
+                json.to_vec()
+            }
+            _ => {
+                let text = "give one of message, message_base64 and json";
+                return Err(Problem::bad_request(text));
+            }
+        };
+        let mut job = DelayQueueJob::raw(task_type, message);
+        if let Some(id) = self.id {
+            job = job.id(id);
+        }
+        for (name, value) in self.headers {
+            job = job.header(refuse_own(name)?, value);
+        }
+        let options = CreateOptions {
+            delay: self.delay,
+            at: self.at,
+            on_conflict: self.on_conflict,
+            debounce: self.debounce,
+            max_wait: self.max_wait,
+            throttle: self.throttle,
+            expires_after: self.expires_after,
+            expires_at: self.expires_at,
+            group: self.group,
+            project: self.project,
+            again_if_running: self.again_if_running,
+            wait: None,
+        };
+        options.apply(job)
+    }
+}
