@@ -13,12 +13,12 @@ use delayq_core::{DelayQueueJob, Error, Result, TaskId};
 
 pub use delayq_core::worker::BatchEnd;
 
-pub use self::report::{BatchProgress, BatchReceipt, BatchState};
+pub use self::report::{BatchPage, BatchProgress, BatchReceipt, BatchState, BatchSummary};
 pub(crate) use self::watch::{NewMembers, Watch};
 use delayq_core::worker::BATCH_HEADER;
 
 /// The type of the watchers. A watcher's id is the name of its batch.
-pub(crate) const BATCH_TYPE: &str = "delayq.batch";
+pub const BATCH_TYPE: &str = "delayq.batch";
 /// Longest name: the ids of the members and of the completion have a suffix.
 const MAX_NAME: usize = 64;
 /// Most members.
