@@ -54,6 +54,7 @@ struct HitRow {
     at: Moment,
     group: String,
     place: &'static str,
+    /// The text there; empty for an id.
     found: String,
 }
 
@@ -192,6 +193,10 @@ fn row(visit: &Visit, hit: &SearchHit, now: Timestamp) -> HitRow {
         at: Moment::seen_from(now, task.at),
         group: group.map_or_else(String::new, |group| one_line(group, ROW_CHARS)),
         place: hit.place.as_str(),
-        found: one_line(&hit.found, ROW_CHARS),
+        found: match hit.place {
+            // The first column has it.
+            SearchPlace::Id => String::new(),
+            _ => one_line(&hit.found, ROW_CHARS),
+        },
     }
 }

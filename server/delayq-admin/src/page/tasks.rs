@@ -254,7 +254,8 @@ impl TasksPage {
 fn waits(task: &TaskInfo) -> Option<String> {
     let error = task.history.last_error.as_deref();
     let said = match task.waits_for? {
-        WaitsFor::Delay => "Its due time".to_owned(),
+        // The column of the due time says it.
+        WaitsFor::Delay => return None,
         WaitsFor::Retry => match error {
             Some(error) => format!("A retry after: {error}"),
             None => "A retry".to_owned(),
