@@ -6,8 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+mod pool;
 mod recent;
 
+pub use pool::{MAX_INSTANCE_POOLS, PoolUse};
 pub use recent::{MAX_RECENT_TYPES, RecentWork, TypeWork};
 
 use crate::error::Result;
@@ -120,6 +122,9 @@ pub struct InstanceInfo {
     pub seen_at: Timestamp,
     /// Its work in the last minutes; `None` if it reports none, as in earlier releases.
     pub recent: Option<RecentWork>,
+    /// Its pools, by name; only the first [`MAX_INSTANCE_POOLS`]. Empty if it has none, and in
+    /// earlier releases.
+    pub pools: Vec<PoolUse>,
 }
 
 impl InstanceInfo {
@@ -137,6 +142,7 @@ impl InstanceInfo {
             started_at,
             seen_at: Timestamp::ZERO,
             recent: None,
+            pools: Vec::new(),
         }
     }
 
@@ -204,6 +210,8 @@ struct StoredInstance {
     started: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recent: Option<recent::Stored>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pools: Vec<PoolUse>,
 }
 
 /// The stored format of an announcement, used by every store of this project.
@@ -218,6 +226,7 @@ pub fn encode(instance: &InstanceInfo) -> String {
         type_count: instance.type_count,
         started: instance.started_at.as_millis(),
         recent: instance.recent.as_ref().map(Into::into),
+        pools: instance.pools.clone(),
     };
     // Text and numbers can always be written as JSON.
     serde_json::to_string(&stored).unwrap_or_default()
@@ -241,6 +250,7 @@ pub fn decode(id: String, seen_at: Timestamp, stored: &[u8]) -> Option<InstanceI
         started_at: Timestamp::from_millis(stored.started),
         seen_at,
         recent: stored.recent.map(Into::into),
+        pools: stored.pools,
     })
 }
 
@@ -261,6 +271,7 @@ mod tests {
             started_at: Timestamp::from_millis(1_767_225_600_000),
             seen_at: Timestamp::from_millis(1_767_225_605_000),
             recent: None,
+            pools: Vec::new(),
         };
         instance.serving(&types)
     }
@@ -313,12 +324,14 @@ mod tests {
                 .started,
             9
         );
+        let pool = PoolUse::new("mail", 16, 3);
         let busy = InstanceInfo {
             recent: Some(recent),
+            pools: vec![pool],
             ..instance()
         };
         let stored = encode(&busy);
-        let tail = r#","recent":{"since":1767225300000,"types":[["mail.send",[9,0,0,0,0,0],[[3,9]]],["order.cancel",[2,0,0,0,0,0],[[3,2]]]]}}"#;
+        let tail = r#","recent":{"since":1767225300000,"types":[["mail.send",[9,0,0,0,0,0],[[3,9]]],["order.cancel",[2,0,0,0,0,0],[[3,2]]]]},"pools":[{"name":"mail","slots":16,"used":3,"types":0}]}"#;
         assert!(stored.ends_with(tail), "{stored}");
         assert_eq!(read(&stored), Some(busy));
     }

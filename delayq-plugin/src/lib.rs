@@ -69,7 +69,9 @@ pub use delayq_core::{
 
 /// For an `impl` of [`TaskWorker`] or [`Middleware`] by hand; `#[task_worker]` adds it by itself.
 pub use async_trait::async_trait;
-pub use batch::{Batch, BatchEnd, BatchProgress, BatchReceipt, BatchState};
+pub use batch::{
+    BATCH_TYPE, Batch, BatchEnd, BatchPage, BatchProgress, BatchReceipt, BatchState, BatchSummary,
+};
 pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
 pub use clock_skew::ClockSkew;
 pub use config::{ChangedOption, Config, ConfigError, Reloaded};

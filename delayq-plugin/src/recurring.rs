@@ -184,7 +184,7 @@ impl Recurring {
 #[derive(Clone, Debug)]
 pub(crate) struct Occurrence {
     pub(crate) time: Timestamp,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// The version of its message.
     version: u32,
     /// The time when the instance that sent it started.

@@ -3,11 +3,13 @@
 pub use delayq_core::NewTask;
 pub use delayq_core::chronicle::*;
 pub use delayq_core::documents::*;
+pub use delayq_core::job::GROUP_HEADER;
 pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
 pub use delayq_core::presence::{
-    ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES,
-    MAX_INSTANCES, MAX_RECENT_TYPES, Presence, RecentWork, TypeWork, serving,
+    ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_POOLS,
+    MAX_INSTANCE_TYPES, MAX_INSTANCES, MAX_RECENT_TYPES, PoolUse, Presence, RecentWork, TypeWork,
+    serving,
 };
 pub use delayq_core::replies::*;
 pub use delayq_core::reply::*;

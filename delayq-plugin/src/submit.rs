@@ -386,6 +386,15 @@ impl TaskSubmitService {
         recurrence::list(self).await
     }
 
+    /// The recurring tasks of a type whose next occurrences wait in the store, whoever declares
+    /// them. Reads up to 1,024 waiting tasks of the type.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn recurring_of(&self, task_type: &str) -> Result<Vec<RecurringInfo>> {
+        recurrence::stored(self, &TaskType::new(task_type)?).await
+    }
+
     /// Cancels the waiting occurrences of a recurring task and returns how many there were. `name`
     /// is empty unless one was given. For use after a deploy that no longer declares the task. A
     /// process that still declares it sends the next occurrence within a minute; the plugin's

@@ -12,7 +12,7 @@ use std::time::Duration;
 use delayq_admin::{Admin, Role, Viewer};
 use delayq_plugin::store::{Figures, Spell, Step};
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, TaskContext, TaskError, TaskResult, TaskSubmitService,
+    Batch, DelayQueueJob, DelayQueuePlugin, TaskContext, TaskError, TaskResult, TaskSubmitService,
     TaskType, hours, minutes, seconds, task_worker,
 };
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ async fn invoice(_order: &[u8], cx: &TaskContext) -> TaskResult {
 }
 
 /// The partner is away half of the time.
-#[task_worker(type = "webhook.deliver", retry(max = 3, backoff = fixed, base = "2s"))]
+#[task_worker(type = "webhook.deliver", pool = "partners", retry(max = 3, backoff = fixed, base = "2s"))]
 async fn webhook(_order: &[u8], cx: &TaskContext) -> TaskResult {
     match dice(cx.fence(), 4) {
         0 => Err(
@@ -74,7 +74,7 @@ async fn webhook(_order: &[u8], cx: &TaskContext) -> TaskResult {
 }
 
 /// Every third row is broken, and trying again does not mend it.
-#[task_worker(type = "stock.import", retry(max = 2, backoff = fixed, base = "1s"))]
+#[task_worker(type = "stock.import", pool = "partners", retry(max = 2, backoff = fixed, base = "1s"))]
 async fn import(row: &[u8], cx: &TaskContext) -> TaskResult {
     if dice(cx.fence(), 3) == 0 {
         let reason = format!("row {}: column price: \"12,O0\" is no number", row.len());
@@ -93,10 +93,25 @@ async fn index(_order: &[u8]) -> TaskResult {
     Ok(())
 }
 
+#[task_worker(type = "cache.sweep", every = "15m")]
+async fn sweep() {}
+
+#[task_worker(
+    type = "report.sales",
+    every = "0 9 * * MON-FRI",
+    zone = "Europe/Berlin"
+)]
+async fn sales() {}
+
+#[task_worker(type = "catalogue.done")]
+async fn catalogue_done(_order: &[u8]) -> TaskResult {
+    Ok(())
+}
+
 fn job(task_type: &str, number: u64) -> Result<DelayQueueJob, Box<dyn Error>> {
     let job = DelayQueueJob::new(task_type, &Order::number(number))?;
     let tenant = format!("tenant-{}", number % 5);
-    Ok(job.id(format!("order-{number}")).header("tenant", tenant))
+    Ok(job.id(format!("order-{number}")).group(tenant))
 }
 
 /// What waits when the shop opens.
@@ -121,6 +136,15 @@ async fn open_shop(tasks: &TaskSubmitService) -> Result<(), Box<dyn Error>> {
         sent?;
     }
     tasks.pause("report.daily", None).await?;
+    let pages = (0..240).map(|number| {
+        let page = DelayQueueJob::new("search.index", &number);
+        page.map(|page| page.after(seconds(dice(number, 900))))
+    });
+    let pages = pages.collect::<Result<Vec<_>, _>>()?;
+    let done = DelayQueueJob::new("catalogue.done", "spring")?;
+    tasks
+        .send_batch(Batch::new("catalogue-spring").jobs(pages).then(done))
+        .await?;
     Ok(())
 }
 
@@ -208,7 +232,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = arguments
         .next()
         .unwrap_or_else(|| "memory:?durability=memory".to_owned());
-    let plugin = DelayQueuePlugin::builder().url(url).start().await?;
+    let plugin = DelayQueuePlugin::builder()
+        .url(url)
+        .pool("partners", 4)
+        .start()
+        .await?;
     let tasks = plugin.submit_service();
     remember_a_day(&tasks).await?;
     open_shop(&tasks).await?;

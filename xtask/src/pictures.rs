@@ -17,7 +17,7 @@ const DRAWN_MS: u32 = 4_000;
 /// A picture: its name, its page, its size, and whether it is dark.
 struct Picture(&'static str, &'static str, [u32; 2], bool);
 
-const PICTURES: [Picture; 7] = [
+const PICTURES: [Picture; 9] = [
     Picture("overview", "/", [1_280, 800], false),
     Picture("overview-dark", "/", [1_280, 800], true),
     Picture("overview-phone", "/", [390, 844], false),
@@ -30,6 +30,8 @@ const PICTURES: [Picture; 7] = [
     ),
     Picture("dead", "/dead", [1_280, 560], true),
     Picture("health", "/health", [1_280, 900], false),
+    Picture("search", "/search?q=order-7", [1_280, 700], false),
+    Picture("recurring", "/recurring", [1_280, 480], false),
 ];
 
 /// The example, which ends with this value.

@@ -58,6 +58,21 @@ impl Lateness {
     /// starts.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Duration> {
+        let bucket = self.bucket_of(q)?;
+        Some(Self::end(bucket).unwrap_or(Duration::from_millis(1 << (LATENESS_BUCKETS - 2))))
+    }
+
+    /// True if the share `q` (0 to 1) of the starts ends in the last bucket. [`quantile`] is then
+    /// the least lateness that it can be, and not an upper bound.
+    ///
+    /// [`quantile`]: Self::quantile
+    #[must_use]
+    pub fn is_beyond(&self, q: f64) -> bool {
+        self.bucket_of(q) == Some(LATENESS_BUCKETS - 1)
+    }
+
+    /// The bucket in which the share `q` of the starts ends.
+    fn bucket_of(&self, q: f64) -> Option<usize> {
         let count = self.count();
         if count == 0 {
             return None;
@@ -70,11 +85,10 @@ impl Lateness {
         )]
         let rank = ((count as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut passed = 0_u64;
-        let bucket = self.counts.iter().position(|counted| {
+        self.counts.iter().position(|counted| {
             passed = passed.saturating_add(*counted);
             passed >= rank
-        })?;
-        Some(Self::end(bucket).unwrap_or(Duration::from_millis(1 << (LATENESS_BUCKETS - 2))))
+        })
     }
 
     /// Merges the bucket with the fewest starts into the next higher one in use, or the next lower
@@ -142,6 +156,10 @@ mod tests {
         assert_eq!(
             [0.0, 0.5, 0.98, 0.99, 1.0].map(quantile),
             [2, 2, 2, 32, 4_194_304]
+        );
+        assert_eq!(
+            [0.5, 0.99, 1.0].map(|q| lateness.is_beyond(q)),
+            [false, false, true]
         );
     }
 }

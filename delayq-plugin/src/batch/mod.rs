@@ -13,7 +13,7 @@ use delayq_core::{DelayQueueJob, Error, Result, TaskId};
 
 pub use delayq_core::worker::BatchEnd;
 
-pub use self::report::{BatchProgress, BatchReceipt, BatchState};
+pub use self::report::{BatchPage, BatchProgress, BatchReceipt, BatchState, BatchSummary};
 pub(crate) use self::watch::{NewMembers, Watch};
 use delayq_core::worker::BATCH_HEADER;
 

@@ -1,6 +1,7 @@
 //! Public facts about a batch.
 
-use delayq_core::{TaskId, TaskState, TaskType};
+use delayq_core::operate::Cursor;
+use delayq_core::{Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 use serde::Serialize;
 
 use super::{BatchEnd, Watch};
@@ -31,6 +32,60 @@ pub struct BatchProgress {
     /// True if every member has been looked at. Otherwise some later members may have ended without
     /// being counted.
     pub is_exact: bool,
+}
+
+/// A batch in a list, as its watcher saw it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BatchSummary {
+    /// The batch's name.
+    pub name: TaskId,
+    /// The state of the batch.
+    pub state: BatchState,
+    /// The counts of the members up to the first that had not ended at the last look. The members
+    /// after it may have ended, too. `None` once the batch is over.
+    pub counts: Option<BatchEnd>,
+    /// The time when it was sent, if the store still knows.
+    pub sent_at: Option<Timestamp>,
+    /// The time of the next look at its members, or of its end.
+    pub at: Timestamp,
+    /// The type of the completion; `None` once the batch is over.
+    pub completion_type: Option<TaskType>,
+    /// The id of the completion; `None` once the batch is over.
+    pub completion_id: Option<TaskId>,
+}
+
+/// A page of batches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BatchPage {
+    /// The batches.
+    pub batches: Vec<BatchSummary>,
+    /// The start of the next page.
+    pub next: Option<Cursor>,
+}
+
+impl BatchSummary {
+    /// The batch of a watcher: of a task of type [`BATCH_TYPE`](crate::BATCH_TYPE), as the store has
+    /// it. A batch of a newer release has no counts.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a task that is no watcher.
+    pub fn of(watcher: &TaskInfo) -> Result<Self> {
+        let message = watcher.message.as_deref();
+        let watch = message.map(Watch::read).transpose()?.flatten();
+        let watch = watch.as_ref();
+        let completion = watch.map(Watch::completion);
+        Ok(Self {
+            name: watcher.id.clone(),
+            state: BatchState::new(watcher.state, watch),
+            counts: watch.map(|watch| watch.counts.clone()),
+            sent_at: watcher.submitted_at,
+            at: watcher.at,
+            completion_type: completion.map(|(task_type, _)| task_type.clone()),
+            completion_id: completion.map(|(_, id)| id.clone()),
+        })
+    }
 }
 
 /// The state of a batch.

@@ -310,6 +310,7 @@ impl Maintenance {
         self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
         let mut told = instance.clone();
         told.recent = Some(self.recording.take(self.shared.settings.clock.now()));
+        told.pools = self.shared.settings.slots.uses();
         let announced = self.shared.store.announce(&told, INSTANCE_EXPIRY).await;
         self.announcing.report(&announced);
         if announced.is_ok() {

@@ -104,6 +104,19 @@ impl FairQueue {
         self.give();
     }
 
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The number of types that ever joined.
+    pub(super) fn type_count(&self) -> usize {
+        self.types.len()
+    }
+
     pub(super) fn size_of(&self, of: usize) -> usize {
         self.types.get(of).map_or(0, |one| one.size)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use delayq_core::presence::{MAX_INSTANCE_POOLS, PoolUse};
 use delayq_core::{Error, Result, TaskType, TypePattern, WorkerOptions};
 
 mod fair_queue;
@@ -67,6 +68,13 @@ impl Slots {
 
     pub(crate) fn pools(&self) -> Vec<String> {
         self.state().pools.keys().cloned().collect()
+    }
+
+    /// The pools as they are now, by name.
+    pub(crate) fn uses(&self) -> Vec<PoolUse> {
+        let state = self.state();
+        let pools = state.pools.iter().take(MAX_INSTANCE_POOLS);
+        pools.map(|(name, pool)| pool.to_use(name)).collect()
     }
 
     pub(crate) fn weighed(&self) -> Vec<TypePattern> {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use delayq_core::presence::PoolUse;
 use tokio::sync::Notify;
 
 use super::fair_queue::{Demand, FairQueue};
@@ -54,6 +55,13 @@ impl Pool {
 
     pub(super) fn resize(&self, size: usize) {
         self.queue().resize(size);
+    }
+
+    /// The pool as it is now, for people.
+    pub(super) fn to_use(&self, name: &str) -> PoolUse {
+        let queue = self.queue();
+        let (slots, used) = (queue.size() as u64, queue.used() as u64);
+        PoolUse::new(name, slots, used).shared_by(queue.type_count() as u64)
     }
 
     /// Panics unless the counts are consistent and `held` slots are taken. Returns the number

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use delayq_core::job::MAX_MESSAGE_BYTES;
+use delayq_core::operate::Cursor;
 use delayq_core::store::{CancelOutcome, SubmitOutcome};
 use delayq_core::{
     DelayQueueJob, Error, Limits, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, seconds,
@@ -10,7 +11,10 @@ use delayq_core::{
 use tracing::debug;
 
 use super::TaskSubmitService;
-use crate::batch::{BATCH_TYPE, Batch, BatchProgress, BatchReceipt, BatchState, NewMembers, Watch};
+use crate::batch::{
+    BATCH_TYPE, Batch, BatchPage, BatchProgress, BatchReceipt, BatchState, BatchSummary,
+    NewMembers, Watch,
+};
 use crate::bulk::BulkReport;
 use crate::receipt::Receipt;
 
@@ -76,6 +80,29 @@ of_a_batch! {
     /// # Errors
     /// As for every call; some members may have been cancelled by then. The call can be repeated.
     cancel_batch[name: &str] -> Option<BulkReport>: cancel;
+}
+
+impl TaskSubmitService {
+    /// A page of the batches whose watchers are in `state`: scheduled or running while they wait,
+    /// done once they are over. Pass a page's `next` to get the following page. Batches that are
+    /// over are known for the retention, latest first. A batch of a newer release is listed without
+    /// its counts.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn batches(
+        &self,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<BatchPage> {
+        let page = self.list(BATCH_TYPE, state, cursor, limit).await?;
+        let batches = page.tasks.iter().map(BatchSummary::of);
+        Ok(BatchPage {
+            batches: batches.collect::<Result<_>>()?,
+            next: page.next,
+        })
+    }
 }
 
 async fn send(tasks: &TaskSubmitService, mut batch: Batch) -> Result<BatchReceipt> {

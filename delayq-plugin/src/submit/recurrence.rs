@@ -6,8 +6,10 @@
 //! untried occurrences that are not in its schedule. An earlier instance sends none of its own, but
 //! continues the chain of the later one.
 
+use std::collections::BTreeMap;
+
 use delayq_core::store::{CancelOutcome, MAX_BATCH};
-use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Timestamp};
+use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, TaskType, Timestamp};
 use tracing::{debug, info, warn};
 
 use super::TaskSubmitService;
@@ -17,6 +19,8 @@ use crate::recurring::{
 
 /// Maximum number of pages of waiting tasks searched for occurrences: more than 10,000 tasks.
 const MAX_PAGES: usize = 80;
+/// Maximum number of pages searched for the occurrences that others declare: 1,024 tasks.
+const STORED_PAGES: usize = 8;
 /// Maximum number of successive occurrences skipped because they ended early.
 const MAX_ENDED: usize = 100;
 
@@ -328,6 +332,47 @@ pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>
         });
     }
     Ok(infos)
+}
+
+/// The recurring tasks of a type by their waiting occurrences, whoever declares them, by name.
+pub(super) async fn stored(
+    tasks: &TaskSubmitService,
+    task_type: &TaskType,
+) -> Result<Vec<RecurringInfo>> {
+    let (mut found, mut cursor) = (BTreeMap::new(), None);
+    for _ in 0..STORED_PAGES {
+        let page = tasks
+            .list(
+                task_type.as_str(),
+                TaskState::Scheduled,
+                cursor.as_ref(),
+                MAX_BATCH,
+            )
+            .await?;
+        for info in page.tasks {
+            let Some((name, _)) = info.id.as_str().split_once('@') else {
+                continue;
+            };
+            let Some(occurrence) = Occurrence::of_info(name, &info) else {
+                continue;
+            };
+            // The pages are ordered by due time, so the first one is the next.
+            found
+                .entry(name.to_owned())
+                .or_insert_with(|| RecurringInfo {
+                    task_type: task_type.clone(),
+                    name: name.to_owned(),
+                    schedule: occurrence.schedule.to_string(),
+                    next: Some(info.at),
+                    next_id: Some(info.id.clone()),
+                });
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(found.into_values().collect())
 }
 
 /// Cancels the waiting occurrences of a recurring task. Returns their number.

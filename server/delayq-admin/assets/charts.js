@@ -14,6 +14,12 @@
     if (seconds < 3600) return `${+(seconds / 60).toFixed(1)} min`;
     return `${+(seconds / 3600).toFixed(1)} h`;
   };
+  // The ends of buckets, so bounds and not values; the last bucket has none.
+  const LAST = 4194.304;
+  const bound = (seconds) => {
+    if (seconds === null || seconds === undefined) return "–";
+    return seconds > LAST ? `≥${span(LAST)}` : `<${span(seconds)}`;
+  };
   const count = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en"));
   const short = (number) => {
     if (number >= 1e6) return `${+(number / 1e6).toFixed(1)}M`;
@@ -28,7 +34,7 @@
     },
     late: {
       series: [["p50", "late_p50", "--accent"], ["p99", "late_p99", "--warn-line"]],
-      value: span, axis: span,
+      value: bound, axis: span,
     },
     run: {
       series: [["mean", "run_mean", "--accent"], ["longest", "run_longest", "--warn-line"]],
@@ -41,7 +47,30 @@
     const two = (number) => String(number).padStart(2, "0");
     return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
   };
+  const local = (time) => {
+    const date = new Date(time * 1000);
+    if (date.getTimezoneOffset() === 0) return "";
+    const two = (number) => String(number).padStart(2, "0");
+    return ` (${two(date.getHours())}:${two(date.getMinutes())} local)`;
+  };
   const day = (time) => new Date(time * 1000).toISOString().slice(5, 10);
+
+  const alone = (plot, series) => {
+    const values = plot.data[series];
+    const isKnown = (at) => values[at] !== null && values[at] !== undefined;
+    return values.flatMap((_, at) => (isKnown(at) && !isKnown(at - 1) && !isKnown(at + 1) ? [at] : []));
+  };
+
+  // Without a cursor the legend has the latest values that are known.
+  const latest = (plot) => {
+    const isKnown = (at) => plot.data.slice(1).some((values) => values[at] !== null && values[at] !== undefined);
+    let at = plot.data[0].length - 1;
+    while (at > 0 && !isKnown(at)) at -= 1;
+    return at;
+  };
+  const restLegend = (plot) => {
+    if (plot.cursor.idx === null || plot.cursor.idx === undefined) plot.setLegend({ idx: latest(plot) }, false);
+  };
 
   const options = (place, kind, unit) => {
     const line = color("--line");
@@ -55,7 +84,8 @@
       width: 1.5,
       fill: nth === 0 ? `${color(name)}22` : undefined,
       spanGaps: false,
-      points: { show: (plot) => plot.data[0].length < 3, size: 4 },
+      // A value between two that are not known has no line: it is a point.
+      points: { show: true, size: 5, fill: color(name), filter: alone },
       value: (_, value) => kind.value(value),
     }));
     return {
@@ -64,12 +94,13 @@
       tzDate: (time) => uPlot.tzDate(new Date(time * 1e3), "Etc/UTC"),
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
+      hooks: { ready: [restLegend], setData: [restLegend], setCursor: [restLegend] },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [
         { stroke: ink, font, grid: { show: false }, ticks: grid, space: 70, size: 30, values: (_, at) => at.map(time) },
         { stroke: ink, font, grid, ticks: { show: false }, size: 58, values: (_, at) => at.map(kind.axis) },
       ],
-      series: [{ label: "UTC", value: (_, value) => (value ? `${day(value)} ${clock(value)}` : "–") }, ...series],
+      series: [{ label: "UTC", value: (_, value) => (value ? `${day(value)} ${clock(value)}${local(value)}` : "–") }, ...series],
     };
   };
 

@@ -12,7 +12,9 @@
 
   let source = null;
   let isPaused = store.get("delayq-live") === "paused";
-  let waiting = null; // The newest page that could not be shown yet.
+  let waiting = null; // The newest change that could not be shown yet.
+  let heardAt = 0; // When the last event came.
+  const SILENCE = 15000;
 
   const say = (word, text) => {
     const button = byId("live-switch");
@@ -37,30 +39,66 @@
     const focus = document.activeElement;
     if (focus && focus !== document.body && part.contains(focus)) return true;
     if (part.querySelector("details.sure[open]")) return true;
+    const fields = [...part.querySelectorAll("input:not([type=hidden], [type=checkbox]), textarea")];
+    if (fields.some((field) => field.value !== field.defaultValue)) return true;
     const selection = document.getSelection();
     return Boolean(selection && !selection.isCollapsed && part.contains(selection.anchorNode));
   };
 
-  const swap = (html) => {
-    const fresh = new DOMParser().parseFromString(html, "text/html");
+  // What the server sent of each part: times are completed here, so the page itself differs.
+  const sent = new Map();
+
+  const remember = () => {
+    sent.clear();
+    for (const part of document.querySelectorAll("[data-live][id]")) sent.set(part.id, part.outerHTML);
+  };
+
+  const key = (box) => `${box.name} ${box.value}`;
+
+  // A part in its new form keeps what its reader has opened, selected and focused.
+  const renewed = (own, part) => {
+    const next = document.importNode(part, true);
+    const open = new Set([...own.querySelectorAll("details[open][id]")].map((one) => one.id));
+    for (const one of next.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = true;
+    const picked = new Set([...own.querySelectorAll(".pick input:checked")].map(key));
+    for (const box of next.querySelectorAll(".pick input")) box.checked = picked.has(key(box));
+    localize(next);
+    return next;
+  };
+
+  const swap = (change) => {
+    const fresh = new DOMParser().parseFromString(change.html, "text/html");
     let isHeld = false;
     for (const part of fresh.querySelectorAll("[data-live][id]")) {
       const own = byId(part.id);
-      if (!own || own.outerHTML === part.outerHTML) continue;
-      if (isBusy(own)) { isHeld = true; continue; }
-      const open = new Set([...own.querySelectorAll("details[open][id]")].map((one) => one.id));
-      const next = document.importNode(part, true);
-      for (const one of next.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = true;
-      if (own.outerHTML === next.outerHTML) continue;
+      if (!own || sent.get(part.id) === part.outerHTML) continue;
+      const focus = document.activeElement?.matches?.(".pick input") ? document.activeElement : null;
+      const isPicking = focus !== null && own.contains(focus);
+      if (!isPicking && isBusy(own)) { isHeld = true; continue; }
+      const next = renewed(own, part);
       own.replaceWith(next);
+      sent.set(part.id, part.outerHTML);
+      if (isPicking) [...next.querySelectorAll(".pick input")].find((box) => key(box) === key(focus))?.focus();
       window.htmx?.process(next);
     }
-    waiting = isHeld ? html : null;
+    waiting = isHeld ? change : null;
+    countPicked();
     window.delayqCharts?.draw();
-    if (!isPaused) {
-      if (isHeld) say("held", "Updates wait while you are in a part of the page");
-      else say("live", "The page is kept up to date");
-    }
+    return isHeld;
+  };
+
+  // The lamp: what it says is what the last answer of the store was, not that there is a connection.
+  const tell = (change, isHeld) => {
+    if (isPaused) return;
+    if (change.trouble === "error") say("stale", `The store does not answer; shown is what it had at ${change.at || "no time"} UTC`);
+    else if (change.trouble === "slow") say("slow", `The store is slow; shown is what it had at ${change.at || "no time"} UTC`);
+    else if (isHeld) say("held", "Updates wait while you are in a part of the page");
+    else say("live", "The page is kept up to date");
+  };
+
+  const take = (change) => {
+    const isHeld = change.html !== null ? swap(change) : waiting !== null;
+    tell(change, isHeld);
   };
 
   const close = () => { source?.close(); source = null; };
@@ -72,16 +110,17 @@
     if (document.hidden || !window.EventSource) return;
     const boot = byId("page").dataset.boot;
     source = new EventSource(location.href);
-    source.onopen = () => say("live", "The page is kept up to date");
+    heardAt = Date.now();
     source.onmessage = (event) => {
       if (event.target !== source) return;
+      heardAt = Date.now();
       const change = JSON.parse(event.data);
       if (change.boot !== boot) {
         // The process was restarted: the forms of this page are no longer good.
         const isTyping = document.querySelector("details[open] textarea, dialog[open]");
         if (!isTyping) { close(); location.reload(); return; }
       }
-      if (change.html !== null) swap(change.html);
+      take(change);
     };
     source.onerror = () => {
       say("lost", "The connection is lost; the page tries again");
@@ -92,6 +131,11 @@
     };
   };
 
+  // An event comes every two to seven seconds. A connection can be dead without an error.
+  setInterval(() => {
+    if (source && !isPaused && Date.now() - heardAt > SILENCE) say("lost", "Nothing has come from the page's server for a while");
+  }, 2000);
+
   const toggle = () => {
     isPaused = !isPaused;
     store.set("delayq-live", isPaused ? "paused" : "live");
@@ -99,8 +143,49 @@
   };
 
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : connect()));
-  document.addEventListener("focusout", () => setTimeout(() => waiting && swap(waiting), 0));
+  document.addEventListener("focusout", () => setTimeout(() => waiting && take(waiting), 0));
   window.addEventListener("pagehide", close);
+
+  // --- local time ------------------------------------------------------------------------------
+
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (date) => `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const day = (date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+
+  // The page is in UTC; beside it stands the time of the reader, where that is another.
+  const localize = (root) => {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const date = new Date(time.dateTime);
+      if (Number.isNaN(date.getTime()) || date.getTimezoneOffset() === 0) continue;
+      const local = `${day(date)} ${clock(date)}`;
+      time.title = `${time.dateTime.slice(0, 19).replace("T", " ")} UTC\n${local} local time`;
+      if (!time.dataset.clock) continue;
+      const beside = document.createElement("span");
+      beside.className = "local";
+      beside.textContent = `${time.dataset.clock === "day" ? clock(date) : local} local`;
+      (time.closest(".utc") ?? time).after(beside);
+    }
+  };
+
+  // --- selection -------------------------------------------------------------------------------
+
+  const boxes = () => [...document.querySelectorAll("td.pick input")];
+
+  const countPicked = () => {
+    const picked = boxes().filter((box) => box.checked).length;
+    const count = byId("picked-count");
+    if (count) count.textContent = String(picked);
+    const all = byId("pick-all");
+    if (!all) return;
+    all.checked = picked > 0 && picked === boxes().length;
+    all.indeterminate = picked > 0 && !all.checked;
+  };
+
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    if (box.id === "pick-all") for (const one of boxes()) one.checked = box.checked;
+    if (box.closest?.(".pick")) countPicked();
+  });
 
   // --- colours --------------------------------------------------------------------------------
 
@@ -164,6 +249,16 @@
         if (search) { event.preventDefault(); search.focus(); search.select(); }
         break;
       }
+      case "s": {
+        const search = byId("everywhere");
+        if (search) { event.preventDefault(); search.focus(); search.select(); }
+        break;
+      }
+      case "x": {
+        const box = target.closest?.("tr")?.querySelector(".pick input");
+        if (box) { box.checked = !box.checked; countPicked(); }
+        break;
+      }
       case "j": move(1); break;
       case "k": move(-1); break;
       case "p": if (isLivePage()) toggle(); break;
@@ -183,6 +278,9 @@
 
   const begin = () => {
     waiting = null;
+    remember();
+    localize(document);
+    countPicked();
     showTheme();
     window.delayqCharts?.draw();
     connect();

@@ -9,6 +9,8 @@ use crate::visit::Visit;
 
 pub(crate) mod dead;
 pub(crate) mod many;
+pub(crate) mod recurring;
+pub(crate) mod selected;
 pub(crate) mod task;
 pub(crate) mod task_type;
 
@@ -16,6 +18,11 @@ pub(crate) mod task_type;
 fn answer(visit: &Visit, link: &Link, done: Result<Flash>) -> Response {
     let flash = done.unwrap_or_else(|error| Flash::failed(format!("not done: {error}")));
     visit.go(link, &flash)
+}
+
+/// The page that a form came from, or `other` if the form does not say.
+fn back(visit: &Visit, other: &str) -> Link {
+    Link::back(visit.fields.get("back")).unwrap_or_else(|| Link::to(other))
 }
 
 /// Parses a time such as `2026-12-24T17:00Z`, or a span from now such as `30m`.

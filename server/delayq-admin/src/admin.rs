@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::key::Key;
 use crate::route::{ROUTES, Route, router};
+use crate::surroundings::Surroundings;
 use crate::viewer::Viewer;
 
 /// The web page of a store, to be mounted in an axum application or served alone.
@@ -55,6 +56,16 @@ impl Admin {
         authorize: impl Fn(&Parts) -> Option<Viewer> + Send + Sync + 'static,
     ) -> Self {
         self.app.authorize = Some(Arc::new(authorize));
+        self
+    }
+
+    /// Sets the rule that says what stands around the page of a request: a switch between several
+    /// pages, and a button to sign out. Without it the page stands alone.
+    pub fn surroundings(
+        mut self,
+        around: impl Fn(&Parts) -> Surroundings + Send + Sync + 'static,
+    ) -> Self {
+        self.app.around = Some(Arc::new(around));
         self
     }
 

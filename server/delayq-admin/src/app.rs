@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use delayq_ops::{DeadGroups, Finding, Forecast, Overview};
+use delayq_ops::{DeadGroups, Finding, Forecast, Overview, RecurringTask, SearchResults};
 use delayq_plugin::TaskSubmitService;
 use tokio::sync::Semaphore;
 
 use crate::cache::Cache;
 use crate::jobs::Jobs;
 use crate::key::Key;
-use crate::look::{LogLook, TaskLook, TasksLook, TypeLook};
+use crate::look::{BatchLook, BatchesLook, LogLook, TaskLook, TasksLook, TypeLook};
+use crate::surroundings::Surroundings;
 use crate::viewer::{Role, Viewer};
 
 /// The largest number of open event streams. Each renders a page every two seconds.
@@ -20,10 +21,14 @@ const MAX_STREAMS: usize = 200;
 /// Identifies the viewer of a request; `None` if unknown.
 pub(crate) type Authorize = Arc<dyn Fn(&Parts) -> Option<Viewer> + Send + Sync>;
 
+/// What stands around the page of a request.
+pub(crate) type Around = Arc<dyn Fn(&Parts) -> Surroundings + Send + Sync>;
+
 /// State shared by all requests.
 pub(crate) struct App {
     pub(crate) tasks: TaskSubmitService,
     pub(crate) authorize: Option<Authorize>,
+    pub(crate) around: Option<Around>,
     pub(crate) is_read_only: bool,
     pub(crate) trusts_forwarded: bool,
     pub(crate) key: Key,
@@ -44,6 +49,10 @@ pub(crate) struct Shelf {
     pub(crate) log: Cache<LogLook>,
     pub(crate) health: Cache<Vec<Finding>>,
     pub(crate) count: Cache<u64>,
+    pub(crate) search: Cache<SearchResults>,
+    pub(crate) recurring: Cache<Vec<RecurringTask>>,
+    pub(crate) batches: Cache<BatchesLook>,
+    pub(crate) batch: Cache<BatchLook>,
 }
 
 impl fmt::Debug for App {
@@ -60,6 +69,7 @@ impl App {
         Self {
             tasks,
             authorize: None,
+            around: None,
             is_read_only: false,
             trusts_forwarded: false,
             key: Key::random(),
@@ -93,5 +103,9 @@ impl App {
         all.log.outdate();
         all.health.outdate();
         all.count.outdate();
+        all.search.outdate();
+        all.recurring.outdate();
+        all.batches.outdate();
+        all.batch.outdate();
     }
 }

@@ -9,6 +9,13 @@ use sha2::{Digest, Sha256};
 
 use crate::said::hex;
 
+/// The style sheet of the page, for pages of an application that shall look like it.
+pub const SHEET: &str = include_str!("../assets/admin.css");
+
+/// The script that applies the colours which a reader has chosen on the page, before anything is
+/// drawn.
+pub const THEME_SCRIPT: &str = include_str!("../assets/theme.js");
+
 /// A file.
 struct Asset {
     name: &'static str,

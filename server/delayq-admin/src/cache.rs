@@ -137,6 +137,15 @@ impl<T: Send + Sync + 'static> Cache<T> {
         state.good.as_ref().map(|good| Arc::clone(&good.data))
     }
 
+    /// As [`peek`](Self::peek), unless the result is older than `most`.
+    pub(crate) fn peek_fresh(&self, key: &str, now: Timestamp, most: Duration) -> Option<Arc<T>> {
+        let slot = self.lock().get(key).cloned()?;
+        let state = slot.lock();
+        let good = state.good.as_ref();
+        let good = good.filter(|good| now.since(good.at) <= most);
+        good.map(|good| Arc::clone(&good.data))
+    }
+
     /// Marks every view as outdated after a change, so that its next viewer causes a read.
     pub(crate) fn outdate(&self) {
         for slot in self.lock().values() {

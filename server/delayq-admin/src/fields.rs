@@ -26,6 +26,12 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// All values of a field that can be repeated, unchanged.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let found = self.pairs.iter().filter(move |(own, _)| own == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// The value of a field, if it is not empty.
     pub(crate) fn some(&self, name: &str) -> Option<&str> {
         Some(self.get(name)).filter(|value| !value.is_empty())
@@ -67,10 +73,60 @@ impl Link {
         self.text.push_str(&query.finish());
         self
     }
+
+    /// The link without one of its fields.
+    pub(crate) fn without(self, name: &str) -> Self {
+        let (path, query) = self.text.split_once('?').unwrap_or((&self.text, ""));
+        let fields = form_urlencoded::parse(query.as_bytes());
+        let kept = fields.filter(|(own, _)| own != name);
+        kept.fold(Self::to(path), |link, (name, value)| {
+            link.with(&name, value)
+        })
+    }
+
+    /// A path of the page with its query, as a form brings it back; `None` unless it stays on this
+    /// site.
+    pub(crate) fn back(text: &str) -> Option<Self> {
+        let is_own = text.starts_with('/') && !text.starts_with("//");
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        (is_own && is_plain).then(|| Self {
+            text: text.to_owned(),
+            has_query: text.contains('?'),
+        })
+    }
 }
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_back_stays_on_this_site() {
+        for own in ["/", "/tasks?type=a&state=dead"] {
+            assert_eq!(Link::back(own).unwrap().to_string(), own);
+        }
+        for foreign in [
+            "",
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil",
+            "/a\nb",
+            "/a b",
+        ] {
+            assert!(Link::back(foreign).is_none(), "{foreign}");
+        }
+        let link = Link::to("/a")
+            .with("b", 1)
+            .with("sort", "x")
+            .with("c", "d e");
+        assert_eq!(link.without("sort").to_string(), "/a?b=1&c=d+e");
     }
 }

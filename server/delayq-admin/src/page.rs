@@ -24,14 +24,21 @@ use crate::said::visible;
 use crate::shell::{Nav, Shell, boot};
 use crate::visit::Visit;
 
+pub(crate) mod batch;
+pub(crate) mod batches;
 pub(crate) mod dead;
 pub(crate) mod dead_change;
 pub(crate) mod health;
 pub(crate) mod instances;
 pub(crate) mod log;
 pub(crate) mod overview;
+pub(crate) mod picked;
+pub(crate) mod pools;
 pub(crate) mod purge;
+pub(crate) mod recurring;
+pub(crate) mod search;
 mod series;
+pub(crate) mod tabs;
 pub(crate) mod task;
 pub(crate) mod task_type;
 pub(crate) mod tasks;
@@ -131,9 +138,17 @@ async fn look<P: Page>(page: &P, visit: &Visit) -> Seen<P::Data> {
     cache.get(ask, || page.read(&visit.app)).await
 }
 
+/// True for an error of the request, which says nothing about the store.
+fn is_mistake(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidInput { .. } | Error::InvalidName { .. }
+    )
+}
+
 fn status<T>(seen: &Seen<T>) -> StatusCode {
     match &seen.error {
-        Some(Error::InvalidInput { .. } | Error::InvalidName { .. }) => StatusCode::BAD_REQUEST,
+        Some(error) if is_mistake(error) => StatusCode::BAD_REQUEST,
         Some(_) if seen.good.is_none() => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     }
@@ -150,12 +165,6 @@ struct Freshness {
 }
 
 fn render<P: Page>(page: &P, visit: &Visit, seen: &Seen<P::Data>) -> String {
-    let is_mistake = |error: &Error| {
-        matches!(
-            error,
-            Error::InvalidInput { .. } | Error::InvalidName { .. }
-        )
-    };
     let freshness = Freshness {
         at: seen.good.as_ref().map(|good| Moment::of_day(good.at)),
         error: seen
@@ -202,6 +211,8 @@ struct Change<'a> {
     at: String,
     /// See [`boot`].
     boot: &'a str,
+    /// `error` if the store does not answer, `slow` if it takes long: what is shown is then old.
+    trouble: Option<&'static str>,
     /// The body, if it has changed.
     html: Option<&'a str>,
 }
@@ -239,10 +250,16 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
     let seen = look(&live.page, &live.visit).await;
     let html = render(&live.page, &live.visit, &seen);
     let is_new = html != live.last;
+    let trouble = match &seen.error {
+        _ if seen.is_reading => Some("slow"),
+        Some(error) if !is_mistake(error) => Some("error"),
+        _ => None,
+    };
     let at = seen.good.map(|good| Moment::of_day(good.at).to_string());
     let change = Change {
         at: at.unwrap_or_default(),
         boot: &boot(&live.visit.app),
+        trouble,
         html: is_new.then_some(html.as_str()),
     };
     // JSON contains no raw line breaks, so it fits into one line of the event.

@@ -9,17 +9,25 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
 
-use crate::action::{dead as dead_action, many, task as task_action, task_type as type_action};
+use crate::action::{
+    dead as dead_action, many, recurring as recurring_action, selected, task as task_action,
+    task_type as type_action,
+};
 use crate::admit::{Gate, admit};
 use crate::app::App;
 use crate::asset;
+use crate::page::batch::BatchPage;
+use crate::page::batches::BatchesPage;
 use crate::page::dead::DeadPage;
 use crate::page::dead_change::{DeadChange, Discard, Requeue};
 use crate::page::health::HealthPage;
 use crate::page::instances::InstancesPage;
 use crate::page::log::{LogPage, download};
 use crate::page::overview::OverviewPage;
+use crate::page::pools::PoolsPage;
 use crate::page::purge::PurgePage;
+use crate::page::recurring::RecurringPage;
+use crate::page::search::SearchPage;
 use crate::page::task::TaskPage;
 use crate::page::task_type::TypePage;
 use crate::page::tasks::TasksPage;
@@ -65,6 +73,11 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/tasks", Role::Viewer, || get(show::<TasksPage>)),
     page("/task", Role::Viewer, || get(show::<TaskPage>)),
     page("/dead", Role::Viewer, || get(show::<DeadPage>)),
+    page("/search", Role::Viewer, || get(show::<SearchPage>)),
+    page("/recurring", Role::Viewer, || get(show::<RecurringPage>)),
+    page("/batches", Role::Viewer, || get(show::<BatchesPage>)),
+    page("/batch", Role::Viewer, || get(show::<BatchPage>)),
+    page("/pools", Role::Viewer, || get(show::<PoolsPage>)),
     page("/instances", Role::Viewer, || get(show::<InstancesPage>)),
     page("/log", Role::Viewer, || get(show::<LogPage>)),
     page("/log.jsonl", Role::Viewer, || get(download)),
@@ -100,8 +113,39 @@ pub(crate) const ROUTES: &[Route] = &[
         post(dead_action::requeue)
     }),
     action("/dead/discard", Role::Admin, || post(dead_action::discard)),
+    action("/dead/groups/requeue", Role::Operator, || {
+        post(dead_action::requeue_picked)
+    }),
+    action("/dead/groups/discard", Role::Admin, || {
+        post(dead_action::discard_picked)
+    }),
     action("/jobs/stop", Role::Operator, || post(dead_action::stop)),
     action("/tasks/cancel", Role::Admin, || post(many::cancel)),
+    action("/recurring/remove", Role::Operator, || {
+        post(recurring_action::remove)
+    }),
+    action("/batch/cancel", Role::Operator, || {
+        post(recurring_action::cancel_batch)
+    }),
+    action("/types/pause", Role::Operator, || {
+        post(type_action::pause_picked)
+    }),
+    action("/types/resume", Role::Operator, || {
+        post(type_action::resume_picked)
+    }),
+    action("/selected/run-now", Role::Operator, || {
+        post(selected::run_now)
+    }),
+    action("/selected/move", Role::Operator, || {
+        post(selected::reschedule)
+    }),
+    action("/selected/cancel", Role::Operator, || {
+        post(selected::cancel)
+    }),
+    action("/selected/requeue", Role::Operator, || {
+        post(selected::requeue)
+    }),
+    action("/selected/discard", Role::Admin, || post(selected::discard)),
 ];
 
 /// The router of all routes.

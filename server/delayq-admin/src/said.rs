@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use delayq_ops::is_invisible;
+use delayq_plugin::store::Lateness;
 
 /// The longest foreign text in a table row, in characters.
 pub(crate) const ROW_CHARS: usize = 300;
@@ -60,6 +61,38 @@ pub(crate) fn span(span: Duration) -> String {
 /// A span, or a dash if unknown.
 pub(crate) fn maybe_span(known: Option<Duration>) -> String {
     known.map_or_else(|| DASH.to_owned(), span)
+}
+
+/// The lateness that a share `q` of the starts stayed below: `<32 ms`. Only the ends of buckets are
+/// known, so it is a bound and not a value. It is rounded up, so that it holds.
+pub(crate) fn late(lateness: Option<&Lateness>, q: f64) -> String {
+    let Some(lateness) = lateness else {
+        return DASH.to_owned();
+    };
+    match lateness.quantile(q) {
+        None => DASH.to_owned(),
+        Some(least) if lateness.is_beyond(q) => format!("≥{}", span(least)),
+        Some(most) => format!("<{}", span(whole(most))),
+    }
+}
+
+/// The span rounded up to the smallest unit in which [`span`] shows it.
+fn whole(most: Duration) -> Duration {
+    let unit = match most.as_millis() {
+        0..1_000 => 1,
+        1_000..10_000 => 100,
+        10_000..3_600_000 => 1_000,
+        _ => 60_000,
+    };
+    let ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(ms.div_ceil(unit).saturating_mul(unit))
+}
+
+/// The text with a capital at its beginning.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), letters.as_str())
 }
 
 /// Shown in place of an unknown value.
@@ -133,6 +166,25 @@ mod tests {
         assert_eq!(
             [0.0, 120.4, 4.2, 0.2, 0.001].map(rate),
             ["0", "120/s", "4.2/s", "12/min", "3.6/h"]
+        );
+    }
+
+    #[test]
+    fn a_bound_says_that_it_is_one_and_holds() {
+        let of = |bucket| {
+            let mut lateness = Lateness::default();
+            lateness.add(bucket, 1);
+            late(Some(&lateness), 0.99)
+        };
+        assert_eq!(
+            [0, 5, 12, 14, 17, 22, 23].map(of),
+            [
+                "<1 ms", "<32 ms", "<4.1 s", "<17 s", "<2m 12s", "<1h 10m", "≥1h 9m"
+            ]
+        );
+        assert_eq!(
+            [late(None, 0.5), late(Some(&Lateness::default()), 0.5)],
+            [DASH, DASH]
         );
     }
 

@@ -1,5 +1,7 @@
 //! The frame around every page.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::response::Html;
 
@@ -8,17 +10,24 @@ use crate::asset::HASH;
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::said::{count, one_line};
+use crate::surroundings::Surroundings;
 use crate::viewer::Role;
 use crate::visit::Visit;
 
 /// The key of the overview's snapshot.
 pub(crate) const OVERVIEW: &str = "all";
 
+/// The age up to which the number of dead tasks stands in the navigation.
+const BADGE_AGE: Duration = Duration::from_mins(1);
+
 /// The entry of the navigation that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nav {
     Overview,
     Dead,
+    Recurring,
+    Batches,
+    Pools,
     Instances,
     Log,
     Health,
@@ -45,6 +54,7 @@ pub(crate) struct Shell<'a> {
     store: String,
     viewer: String,
     entries: Vec<Entry>,
+    around: Surroundings,
     is_live: bool,
 }
 
@@ -62,6 +72,7 @@ impl<'a> Shell<'a> {
             ),
             viewer: one_line(&visit.viewer.name, 60),
             entries: entries(visit, nav),
+            around: visit.surroundings(),
             is_live: false,
         }
     }
@@ -101,11 +112,16 @@ pub(crate) fn boot(app: &App) -> String {
 }
 
 fn entries(visit: &Visit, here: Nav) -> Vec<Entry> {
-    let seen = visit.app.shelf.overview.peek(OVERVIEW);
+    let now = visit.tasks().clock().now();
+    let overview = &visit.app.shelf.overview;
+    let seen = overview.peek_fresh(OVERVIEW, now, BADGE_AGE);
     let dead = seen.map_or(0, |seen| seen.types.iter().map(|one| one.stats.dead).sum());
     let all = [
         (Nav::Overview, "Overview", "/", 'o'),
         (Nav::Dead, "Dead letters", "/dead", 'd'),
+        (Nav::Recurring, "Recurring", "/recurring", 'r'),
+        (Nav::Batches, "Batches", "/batches", 'b'),
+        (Nav::Pools, "Pools", "/pools", 'p'),
         (Nav::Instances, "Instances", "/instances", 'i'),
         (Nav::Log, "Log", "/log", 'l'),
         (Nav::Health, "Health", "/health", 'h'),

@@ -23,9 +23,9 @@ pub(crate) fn troubles(seen: &TypeOverview) -> Vec<Tag> {
         Trouble::Unserved => Tag {
             class: "bad",
             icon: "✕",
-            text: "nobody serves it".to_owned(),
+            text: "no worker".to_owned(),
             title: format!(
-                "{} tasks are due, and no instance serves it",
+                "{} tasks are due, and no instance serves this type",
                 count(stats.due)
             ),
         },
@@ -41,12 +41,7 @@ pub(crate) fn troubles(seen: &TypeOverview) -> Vec<Tag> {
             text: format!("behind {}", span(stats.oldest_age())),
             title: "tasks are started, and the first one has been due for over a minute".to_owned(),
         },
-        Trouble::Paused => Tag {
-            class: "warn",
-            icon: "‖",
-            text: paused(stats.paused_until, stats.now),
-            title: "nothing of it starts".to_owned(),
-        },
+        Trouble::Paused => pause(stats.paused_until.unwrap_or(Timestamp::MAX), stats.now),
         Trouble::Dead => Tag {
             class: "warn",
             icon: "†",
@@ -63,10 +58,17 @@ pub(crate) fn troubles(seen: &TypeOverview) -> Vec<Tag> {
     seen.troubles.iter().map(tag).collect()
 }
 
-fn paused(until: Option<Timestamp>, now: Timestamp) -> String {
-    match until {
-        Some(until) if until < Timestamp::MAX => format!("paused for {}", span(until.since(now))),
-        _ => "paused".to_owned(),
+/// The tag of a pause.
+pub(crate) fn pause(until: Timestamp, now: Timestamp) -> Tag {
+    let text = match until {
+        Timestamp::MAX => "paused".to_owned(),
+        until => format!("paused for {}", span(until.since(now))),
+    };
+    Tag {
+        class: "warn",
+        icon: "‖",
+        text,
+        title: "none of its tasks start".to_owned(),
     }
 }
 

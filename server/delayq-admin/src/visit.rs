@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::asset;
 use crate::fields::{Fields, Link};
 use crate::flash::Flash;
+use crate::surroundings::Surroundings;
 use crate::viewer::{Role, Viewer};
 
 /// The longest forwarded address or path, in characters.
@@ -63,6 +64,12 @@ impl Visit {
     /// Returns true if the viewer has at least this role.
     pub(crate) fn may(&self, role: Role) -> bool {
         self.viewer.role >= role
+    }
+
+    /// What stands around the page.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let around = self.app.around.as_ref();
+        around.map_or_else(Surroundings::new, |around| around(&self.asked))
     }
 
     /// Returns true while the request still identifies this viewer, in the same role.

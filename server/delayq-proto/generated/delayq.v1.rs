@@ -1469,6 +1469,22 @@ pub struct InstanceInfo {
     pub seen_at: ::core::option::Option<::prost_types::Timestamp>,
     #[prost(message, optional, tag = "9")]
     pub recent: ::core::option::Option<RecentWork>,
+    /// Its pools, the first 50.
+    #[prost(message, repeated, tag = "10")]
+    pub pools: ::prost::alloc::vec::Vec<PoolUse>,
+}
+/// The slots of a pool, and how many of them were in use at the announcement.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PoolUse {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub slots: u64,
+    #[prost(uint64, tag = "3")]
+    pub used: u64,
+    /// How many types share it.
+    #[prost(uint64, tag = "4")]
+    pub types: u64,
 }
 /// What an operator did.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,6 +1,8 @@
 //! Running instances.
 
-use delayq_core::presence::{InstanceId, InstanceInfo, RecentWork, TypeWork};
+use delayq_core::presence::{
+    InstanceId, InstanceInfo, MAX_INSTANCE_POOLS, PoolUse, RecentWork, TypeWork,
+};
 use delayq_core::{Error, Result, TaskType};
 
 use crate::field::required;
@@ -19,6 +21,7 @@ impl From<InstanceInfo> for pb::InstanceInfo {
             started_at: Some(time(instance.started_at)),
             seen_at: Some(time(instance.seen_at)),
             recent: instance.recent.map(Into::into),
+            pools: instance.pools.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -41,7 +44,26 @@ impl TryFrom<pb::InstanceInfo> for InstanceInfo {
         let seen_at = read_time_if("instance.seen_at", sent.seen_at)?;
         instance.seen_at = seen_at.unwrap_or_default();
         instance.recent = sent.recent.map(TryInto::try_into).transpose()?;
+        let pools = sent.pools.into_iter().take(MAX_INSTANCE_POOLS);
+        instance.pools = pools.map(Into::into).collect();
         Ok(instance)
+    }
+}
+
+impl From<PoolUse> for pb::PoolUse {
+    fn from(pool: PoolUse) -> Self {
+        Self {
+            name: pool.name,
+            slots: pool.slots,
+            used: pool.used,
+            types: pool.types,
+        }
+    }
+}
+
+impl From<pb::PoolUse> for PoolUse {
+    fn from(sent: pb::PoolUse) -> Self {
+        Self::new(sent.name, sent.slots, sent.used).shared_by(sent.types)
     }
 }
 

@@ -48,7 +48,16 @@ pub(crate) use self::health::shown as shown_metrics;
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(title = "delayq", description = "Delayed tasks: on time, never early, never lost once accepted."),
-    tags((name = "tasks", description = "One task"))
+    tags(
+        (name = "tasks", description = "Create, find and change single tasks, or many of one type by their ids."),
+        (name = "work", description = "Claim due tasks, extend their locks and end them."),
+        (name = "push", description = "Let the server send due tasks to an application."),
+        (name = "types", description = "List, pause, resume and configure the types of a namespace."),
+        (name = "dead letters", description = "Tasks whose last attempt has failed: requeue or discard them."),
+        (name = "many tasks", description = "Change every task that matches a condition."),
+        (name = "insight", description = "See what happens, and why a task has not started."),
+        (name = "server", description = "Health, metrics and the store of a namespace.")
+    )
 )]
 struct ApiDocument;
 
@@ -97,6 +106,8 @@ pub(crate) fn router(app: App) -> Router {
         )
         .route("/docs", get(|| async move { docs::answer(page) }))
         .route("/docs/style.css", get(docs::style))
+        .route("/docs/docs.js", get(docs::script))
+        .route("/docs/theme.js", get(docs::theme))
         .fallback(|| async {
             Problem::not_found("there is no such route: see /docs or /openapi.json")
         })

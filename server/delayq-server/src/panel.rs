@@ -23,8 +23,8 @@ use delayq_service::problem::Problem;
 use self::pages::Pages;
 use self::sessions::Sessions;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; \
-     frame-ancestors 'none'; base-uri 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; \
+     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// State shared by the routes of the web page.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .route("/login", get(entrance::form).post(entrance::login))
         .route("/logout", post(entrance::logout))
         .route("/style.css", get(entrance::style))
+        .route("/theme.js", get(entrance::theme))
         .route("/metrics", get(entrance::metrics))
         .fallback(entrance::lost)
         .layer(map_response(secure));

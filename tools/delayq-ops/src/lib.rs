@@ -6,6 +6,8 @@
 //! - [`forecast`]: the number of tasks that fall due, by time.
 //! - [`doctor()`]: problems of a store and its instances, and the lines to change.
 //! - [`dead_groups`]: dead tasks by error.
+//! - [`recurring()`]: the recurring tasks of a store, with their next occurrences.
+//! - [`Search`]: types and tasks by a text.
 //! - [`Operator`]: changes tasks and types by hand, each with an entry in the log of actions.
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
 //! - [`is_same_site`]: whether a request of a browser comes from a page of the same site.
@@ -29,7 +31,9 @@ mod lmstfy;
 mod look;
 mod operator;
 mod overview;
+mod recurring;
 mod same_site;
+mod search;
 mod selection;
 mod span;
 mod text;
@@ -47,7 +51,9 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
 };
+pub use recurring::{RecurringTask, recurring};
 pub use same_site::is_same_site;
+pub use search::{MAX_FOUND, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults};
 pub use span::{read_pace, read_rate};
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};

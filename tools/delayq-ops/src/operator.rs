@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use delayq_plugin::store::{Action, ActionEnd};
 use delayq_plugin::{
-    AuditReport, BulkError, BulkReport, CancelOutcome, ChangeOutcome, DeadFilter, DelayQueueJob,
-    Error, Receipt, Result, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp,
-    TypeSettings, When,
+    AuditReport, BATCH_TYPE, BulkError, BulkReport, CancelOutcome, ChangeOutcome, DeadFilter,
+    DelayQueueJob, Error, Receipt, Result, TaskFilter, TaskId, TaskState, TaskSubmitService,
+    TaskType, Timestamp, TypeSettings, When,
 };
 
 mod dead_selection;
@@ -218,6 +218,25 @@ impl Operator {
         let end = |removed: &usize| (ActionEnd::Done, format!("{removed} occurrences cancelled"));
         let removed = self.tasks.remove_recurring(task_type, name);
         self.logged(action, removed, end).await
+    }
+
+    /// Cancels the members of a batch, as
+    /// [`cancel_batch`](TaskSubmitService::cancel_batch).
+    ///
+    /// # Errors
+    /// As `cancel_batch`.
+    pub async fn cancel_batch(&self, name: &str) -> Result<Option<BulkReport>> {
+        let action = self.action("cancel-batch", BATCH_TYPE).on(name);
+        let end = |report: &Option<BulkReport>| match report {
+            Some(report) => {
+                let (changed, running) = (report.changed, report.running);
+                let said = format!("{changed} cancelled, {running} asked to stop");
+                (ActionEnd::Done, said)
+            }
+            None => (ActionEnd::Refused, "no such batch waits".to_owned()),
+        };
+        self.logged(action, self.tasks.cancel_batch(name), end)
+            .await
     }
 
     /// Schedules dead tasks again with their attempts reset, one `interval` after the other (zero:

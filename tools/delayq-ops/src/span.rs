@@ -14,7 +14,10 @@ pub(crate) fn said(span: Duration) -> String {
     };
     match seconds {
         0 if span < Duration::from_millis(1) => "0 s".to_owned(),
-        0..10 => format!("{} s", Duration::from_millis(whole_ms(span)).as_secs_f64()),
+        0..10 => {
+            let text = format!("{seconds}.{:03}", span.subsec_millis());
+            format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+        }
         10..60 => format!("{seconds} s"),
         60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
         3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
@@ -81,8 +84,16 @@ mod tests {
     fn a_span_is_said_in_its_two_largest_units() {
         let said = |ms| said(Duration::from_millis(ms));
         assert_eq!(
-            [0, 40, 1_500, 59_999, 60_000, 310_000].map(said),
-            ["0 s", "0.04 s", "1.5 s", "59 s", "1 min", "5 min 10 s"]
+            [0, 40, 1_500, 2_256, 59_999, 60_000, 310_000].map(said),
+            [
+                "0 s",
+                "0.04 s",
+                "1.5 s",
+                "2.256 s",
+                "59 s",
+                "1 min",
+                "5 min 10 s"
+            ]
         );
         assert_eq!(
             [11_040_000, 86_400_000, 183_600_000].map(said),

@@ -150,7 +150,7 @@ fn past(subject: &Subject, task: &TaskInfo) -> Vec<Moment> {
         moments.push(moment(None, MomentKind::Forgotten { attempts }, text));
     }
     if let Some(at) = task.due_at {
-        let text = "due, as its last submit, reschedule or requeue said";
+        let text = "due, by its last submit, reschedule or requeue";
         moments.push(moment(Some(at), MomentKind::Due, text));
     }
     for failed in task.errors.iter().rev() {

@@ -38,7 +38,7 @@ impl NamedTask<'_> {
 fn changed(outcome: ChangeOutcome, done: &str) -> Flash {
     match outcome {
         ChangeOutcome::Changed { due_at } => Flash::done(format!("{done}: due {due_at}")),
-        ChangeOutcome::Running => Flash::failed("not changed: it runs"),
+        ChangeOutcome::Running => Flash::failed("not changed: it is running"),
         ChangeOutcome::Finished(state) => Flash::failed(format!("not changed: it is {state}")),
         _ => Flash::failed("not changed: the store has no such task"),
     }
@@ -50,7 +50,7 @@ pub(crate) async fn cancel(Extension(visit): Extension<Visit>) -> Response {
     let said = outcome.map(|outcome| match outcome {
         CancelOutcome::Cancelled => Flash::done("cancelled: it will not start"),
         CancelOutcome::Running => {
-            Flash::done("it runs: asked to stop, and there is no further attempt")
+            Flash::done("it is running: asked to stop, and it is not tried again")
         }
         CancelOutcome::Finished(state) => Flash::failed(format!("not cancelled: it is {state}")),
         _ => Flash::failed("not cancelled: the store has no such task"),
@@ -92,7 +92,7 @@ pub(crate) async fn edit(Extension(visit): Extension<Visit>) -> Response {
             .operator()
             .update(task.task_type, task.id, message)
             .await?;
-        Ok(changed(updated, "the message is stored"))
+        Ok(changed(updated, "message saved"))
     };
     answer(&visit, &task.link(), edited.await)
 }
@@ -109,7 +109,7 @@ pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
         let count = operator.requeue(&selection, Duration::ZERO, |_, _| ());
         Ok(match count.await? {
             0 => Flash::failed("not requeued: it is not dead"),
-            _ => Flash::done("requeued: its attempts are counted anew"),
+            _ => Flash::done("requeued: its attempts are reset"),
         })
     };
     answer(&visit, &task.link(), requeued.await)

@@ -7,7 +7,7 @@ use axum::response::Response;
 use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{Error, Rate, Result, TaskType};
 
-use super::{answer, read_time};
+use super::{answer, back, read_time};
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::page::purge::state_of;
@@ -54,6 +54,49 @@ pub(crate) async fn resume(Extension(visit): Extension<Visit>) -> Response {
         Ok(Flash::done(format!("{task_type} goes on")))
     };
     answer(&visit, &link(&visit), resumed.await)
+}
+
+/// The types that a form selects.
+fn picked(visit: &Visit) -> Result<Vec<TaskType>> {
+    let types: Result<Vec<_>> = visit.fields.all("name").map(TaskType::new).collect();
+    match types? {
+        none if none.is_empty() => Err(Error::invalid("selection", "select at least one type")),
+        types => Ok(types),
+    }
+}
+
+pub(crate) async fn pause_picked(Extension(visit): Extension<Visit>) -> Response {
+    let paused = async {
+        let types = picked(&visit)?;
+        let until = match visit.fields.some("until") {
+            None => None,
+            Some(text) => {
+                let until = read_time(text, visit.tasks().clock().now());
+                Some(until.map_err(|reason| Error::invalid("end of the pause", reason))?)
+            }
+        };
+        for task_type in &types {
+            visit.operator().pause(task_type.as_str(), until).await?;
+        }
+        let said = counted(types.len() as u64, "type");
+        Ok(Flash::done(match until {
+            Some(until) => format!("{said} paused until {until}"),
+            None => format!("{said} paused until resumed"),
+        }))
+    };
+    answer(&visit, &back(&visit, "/"), paused.await)
+}
+
+pub(crate) async fn resume_picked(Extension(visit): Extension<Visit>) -> Response {
+    let resumed = async {
+        let types = picked(&visit)?;
+        for task_type in &types {
+            visit.operator().resume(task_type.as_str()).await?;
+        }
+        let said = counted(types.len() as u64, "type");
+        Ok(Flash::done(format!("{said} resumed")))
+    };
+    answer(&visit, &back(&visit, "/"), resumed.await)
 }
 
 /// Reads the settings. A setting that is empty in the form is removed.
@@ -105,7 +148,7 @@ pub(crate) async fn configure(Extension(visit): Extension<Visit>) -> Response {
             .configure_type(task_type.as_str(), &settings)
             .await?;
         Ok(Flash::done(
-            "the settings are stored, and hold for every instance from now on",
+            "settings saved: they apply to every instance from now on",
         ))
     };
     answer(&visit, &link(&visit), configured.await)

@@ -5,7 +5,7 @@ use delayq_plugin::{Result, TaskFilter, TaskInfo, TaskState, TaskSubmitService};
 
 /// The number of tasks on a page.
 const PAGE: usize = 50;
-/// The largest number of calls in one search by error. Each reads 128 tasks.
+/// The largest number of calls in one search by error or message. Each reads 128 tasks.
 const MOST_CALLS: usize = 8;
 
 /// A search for tasks.
@@ -17,10 +17,14 @@ pub(crate) enum Search {
     Id(String),
     /// Tasks whose id has this prefix.
     Prefix(String),
+    /// Tasks of this group.
+    Group(String),
     /// Tasks with this header and value.
     Header(String, String),
     /// Tasks whose last error contains this text.
     Error(String),
+    /// Tasks whose message contains this text.
+    Message(String),
 }
 
 impl Search {
@@ -30,7 +34,9 @@ impl Search {
         match by {
             _ if text.is_empty() => Ok(Self::Nothing),
             "prefix" => Ok(Self::Prefix(own)),
+            "group" => Ok(Self::Group(own)),
             "error" => Ok(Self::Error(own)),
+            "message" => Ok(Self::Message(own)),
             "header" => match text.split_once('=') {
                 Some((name, value)) if !name.is_empty() => {
                     Ok(Self::Header(name.to_owned(), value.to_owned()))
@@ -47,8 +53,24 @@ impl Search {
         match self {
             Self::Nothing => Some(TaskFilter::all()),
             Self::Prefix(prefix) => Some(TaskFilter::new().id_prefix(prefix)),
+            Self::Group(label) => Some(TaskFilter::new().group(label)),
             Self::Header(name, value) => Some(TaskFilter::new().header(name, value)),
-            Self::Id(_) | Self::Error(_) => None,
+            Self::Id(_) | Self::Error(_) | Self::Message(_) => None,
+        }
+    }
+
+    /// True if a task has the text that is searched for in its error or message.
+    fn is_met(&self, task: &TaskInfo) -> bool {
+        match self {
+            Self::Error(text) => {
+                let error = task.history.last_error.as_deref();
+                error.is_some_and(|error| error.contains(text))
+            }
+            Self::Message(text) => {
+                let message = task.message.as_deref().unwrap_or_default();
+                String::from_utf8_lossy(message).contains(text)
+            }
+            _ => false,
         }
     }
 }
@@ -83,7 +105,7 @@ impl TasksLook {
         };
         match &ask.search {
             Search::Id(id) => look.exact = tasks.find(&ask.task_type, id).await?,
-            Search::Error(text) => look.search_errors(&tasks, &ask, text).await?,
+            Search::Error(_) | Search::Message(_) => look.scan(&tasks, &ask).await?,
             Search::Nothing => {
                 let page = tasks.list(&ask.task_type, ask.state, ask.after.as_ref(), PAGE);
                 let page = page.await?;
@@ -102,19 +124,14 @@ impl TasksLook {
         Ok(look)
     }
 
-    async fn search_errors(
-        &mut self,
-        tasks: &TaskSubmitService,
-        ask: &TasksAsk,
-        text: &str,
-    ) -> Result<()> {
+    /// Reads the tasks one by one, as no store has an index of errors and messages.
+    async fn scan(&mut self, tasks: &TaskSubmitService, ask: &TasksAsk) -> Result<()> {
         let mut cursor = ask.after.clone();
         for _ in 0..MOST_CALLS {
             let page = tasks.list(&ask.task_type, ask.state, cursor.as_ref(), MAX_BATCH);
             let page = page.await?;
             for task in page.tasks {
-                let error = task.history.last_error.as_deref().unwrap_or_default();
-                if !error.contains(text) {
+                if !ask.search.is_met(&task) {
                     continue;
                 }
                 if self.tasks.len() == PAGE {

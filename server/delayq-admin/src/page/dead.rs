@@ -1,5 +1,6 @@
 //! Dead letters grouped by error, and the jobs that change them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,17 +17,29 @@ use crate::job::{BulkJob, JobState};
 use crate::moment::Moment;
 use crate::said::{ROW_CHARS, count, counted, one_line, visible};
 use crate::shell::Nav;
+use crate::sort::{Column, Head, Sort};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
 /// The largest number of groups on a page.
 const MOST: usize = 200;
 
+/// The columns of the list that have values.
+const COLUMNS: [Column; 5] = [
+    Column::number("tasks", "Tasks"),
+    Column::text("error", "Error"),
+    Column::text("type", "Type"),
+    Column::text("first", "First died"),
+    Column::text("last", "Last died"),
+];
+
 /// The page of dead letters.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadPage {
     /// A type or pattern; empty means all types.
     task_type: String,
+    /// The order of the groups; the largest first, unless one is chosen.
+    sort: Sort,
 }
 
 /// A dead task.
@@ -37,6 +50,8 @@ struct Sample {
 
 /// A group.
 struct GroupRow {
+    /// Its type and error, for a form.
+    pick: String,
     task_type: String,
     type_href: String,
     error: String,
@@ -69,14 +84,19 @@ struct DeadBody<'a> {
     visit: &'a Visit,
     page: &'a DeadPage,
     action: String,
+    /// The page itself, to which an action leads back.
+    own: Link,
     said: String,
     is_complete: bool,
+    heads: Vec<Head>,
     rows: Vec<GroupRow>,
     left_out: usize,
     jobs: Vec<JobRow>,
     may_stop: bool,
     requeue: Option<String>,
     discard: Option<String>,
+    may_requeue: bool,
+    may_discard: bool,
 }
 
 impl Page for DeadPage {
@@ -84,8 +104,10 @@ impl Page for DeadPage {
     const NAV: Nav = Nav::Dead;
 
     fn of(visit: &Visit) -> Self {
-        let task_type = visit.fields.get("type").to_owned();
-        Self { task_type }
+        Self {
+            task_type: visit.fields.get("type").to_owned(),
+            sort: Sort::read(&visit.fields, &COLUMNS),
+        }
     }
 
     fn title(&self) -> String {
@@ -111,7 +133,9 @@ impl Page for DeadPage {
 
     fn body(&self, visit: &Visit, data: &DeadGroups) -> askama::Result<String> {
         let now = visit.tasks().clock().now();
-        let groups = data.groups.iter().take(MOST);
+        let mut groups: Vec<_> = data.groups.iter().collect();
+        groups.sort_by(|a, b| self.order(a, b));
+        let groups = groups.into_iter().take(MOST);
         let is_one = !self.task_type.is_empty() && !self.task_type.contains('*');
         let all = |path: &str, role: Role| {
             let link = Link::to(path).with("type", &self.task_type);
@@ -122,8 +146,12 @@ impl Page for DeadPage {
             visit,
             page: self,
             action: visit.href(&Link::to("/dead")),
+            own: self.link().with("sort", self.sort.field()),
+            heads: self.sort.heads(visit, &COLUMNS, || self.link()),
+            may_requeue: visit.may(Role::Operator),
+            may_discard: visit.may(Role::Admin),
             said: match data.groups.len() as u64 {
-                0 => "no dead tasks".to_owned(),
+                0 => "No dead tasks".to_owned(),
                 groups => format!(
                     "{} in {}",
                     counted(data.count, "dead task"),
@@ -143,6 +171,22 @@ impl Page for DeadPage {
 }
 
 impl DeadPage {
+    fn link(&self) -> Link {
+        Link::to("/dead").with("type", &self.task_type)
+    }
+
+    fn order(&self, a: &DeadGroup, b: &DeadGroup) -> Ordering {
+        let order = match self.sort.key {
+            "error" => a.error.cmp(&b.error),
+            "type" => a.task_type.cmp(&b.task_type),
+            "first" => a.first_at.cmp(&b.first_at),
+            "last" => a.last_at.cmp(&b.last_at),
+            "tasks" => a.count.cmp(&b.count),
+            _ => b.count.cmp(&a.count),
+        };
+        self.sort.directed(order)
+    }
+
     fn pattern(&self) -> &str {
         if self.task_type.is_empty() {
             "*"
@@ -168,6 +212,7 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> GroupRow {
         visit.may(role).then(|| visit.href(&link))
     };
     GroupRow {
+        pick: format!("{name} {}", group.error),
         task_type: name.to_owned(),
         type_href: visit.href(&Link::to("/type").with("name", name)),
         error: one_line(&group.error, ROW_CHARS),

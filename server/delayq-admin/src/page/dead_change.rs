@@ -12,7 +12,7 @@ use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::{Fields, Link};
-use crate::said::{ROW_CHARS, counted, one_line};
+use crate::said::{ROW_CHARS, capital, counted, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
@@ -35,7 +35,7 @@ pub(crate) struct Requeue;
 impl Fate for Requeue {
     const VERB: &'static str = "requeue";
     const PATH: &'static str = "/dead/requeue";
-    const MEANS: &'static str = "They are scheduled again, their attempts counted anew.";
+    const MEANS: &'static str = "They are scheduled again, and their attempts are reset.";
     const HAS_RATE: bool = true;
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Discard;
 impl Fate for Discard {
     const VERB: &'static str = "discard";
     const PATH: &'static str = "/dead/discard";
-    const MEANS: &'static str = "They are removed for good. Nobody can bring them back.";
+    const MEANS: &'static str = "They are removed for good. This cannot be undone.";
     const HAS_RATE: bool = false;
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct DeadChange<F> {
 #[template(path = "dead_change.html")]
 struct DeadChangeBody<'a> {
     visit: &'a Visit,
-    verb: &'static str,
+    verb_said: String,
     means: &'static str,
     has_rate: bool,
     task_type: &'a str,
@@ -111,7 +111,7 @@ impl<F: Fate> Page for DeadChange<F> {
     }
 
     fn title(&self) -> String {
-        format!("{} dead tasks", F::VERB)
+        format!("{} dead tasks", capital(F::VERB))
     }
 
     fn key(&self) -> String {
@@ -135,7 +135,7 @@ impl<F: Fate> Page for DeadChange<F> {
     fn body(&self, visit: &Visit, data: &u64) -> askama::Result<String> {
         DeadChangeBody {
             visit,
-            verb: F::VERB,
+            verb_said: capital(F::VERB),
             means: F::MEANS,
             has_rate: F::HAS_RATE,
             task_type: &self.task_type,

@@ -1,5 +1,6 @@
 //! The running instances.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use askama::Template;
@@ -12,13 +13,30 @@ use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
 use crate::moment::Moment;
-use crate::said::{DASH, count, counted, maybe_span, one_line};
+use crate::said::{DASH, count, counted, late, one_line};
 use crate::shell::{Nav, OVERVIEW};
+use crate::sort::{Column, Head, Sort};
 use crate::visit::Visit;
+
+const COLUMNS: [Column; 10] = [
+    Column::text("id", "Instance"),
+    Column::text("host", "Host"),
+    Column::number("pid", "Process"),
+    Column::text("version", "Version"),
+    Column::text("started", "Started"),
+    Column::text("seen", "Seen"),
+    Column::number("done", "Done"),
+    Column::number("failed", "Failed"),
+    Column::number("p99", "Late p99"),
+    Column::number("types", "Types").titled("the types that it serves"),
+];
 
 /// The list of instances.
 #[derive(Clone, Debug)]
-pub(crate) struct InstancesPage;
+pub(crate) struct InstancesPage {
+    /// The order of the instances; by their starts, unless one is chosen.
+    sort: Sort,
+}
 
 /// A type that an instance serves.
 struct Served {
@@ -46,6 +64,7 @@ struct InstanceRow {
 #[derive(Template)]
 #[template(path = "instances.html")]
 struct InstancesBody {
+    heads: Vec<Head>,
     rows: Vec<InstanceRow>,
     said: String,
     has_versions: bool,
@@ -55,8 +74,10 @@ impl Page for InstancesPage {
     type Data = Overview;
     const NAV: Nav = Nav::Instances;
 
-    fn of(_visit: &Visit) -> Self {
-        Self
+    fn of(visit: &Visit) -> Self {
+        Self {
+            sort: Sort::read(&visit.fields, &COLUMNS),
+        }
     }
 
     fn title(&self) -> String {
@@ -80,9 +101,12 @@ impl Page for InstancesPage {
         let instances = &data.instances;
         let first = instances.first().map(|one| one.version.as_str());
         let is_other = |one: &InstanceInfo| Some(one.version.as_str()) != first;
+        let mut sorted: Vec<_> = instances.iter().collect();
+        sorted.sort_by(|a, b| self.order(a, b));
         InstancesBody {
-            rows: instances
-                .iter()
+            heads: self.sort.heads(visit, &COLUMNS, || Link::to("/instances")),
+            rows: sorted
+                .into_iter()
                 .map(|one| row(visit, one, data.now))
                 .collect(),
             said: counted(instances.len() as u64, "instance"),
@@ -92,10 +116,35 @@ impl Page for InstancesPage {
     }
 }
 
-fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> InstanceRow {
+impl InstancesPage {
+    fn order(&self, a: &InstanceInfo, b: &InstanceInfo) -> Ordering {
+        let p99 = |one: &InstanceInfo| sum_of(one).lateness.quantile(0.99);
+        let order = match self.sort.key {
+            "host" => a.host.cmp(&b.host),
+            "pid" => a.pid.cmp(&b.pid),
+            "version" => a.version.cmp(&b.version),
+            "seen" => a.seen_at.cmp(&b.seen_at),
+            "done" => sum_of(a).done.cmp(&sum_of(b).done),
+            "failed" => sum_of(a).failed.cmp(&sum_of(b).failed),
+            "p99" => p99(a).cmp(&p99(b)),
+            "types" => a.type_count.cmp(&b.type_count),
+            "id" => a.id.short().cmp(b.id.short()),
+            _ => a.started_at.cmp(&b.started_at),
+        };
+        self.sort.directed(order)
+    }
+}
+
+/// What an instance did in the last minutes, over all types.
+fn sum_of(one: &InstanceInfo) -> Figures {
     let mut sum = Figures::default();
     let works = one.recent.iter().flat_map(|recent| &recent.types);
     works.for_each(|work| sum += &work.figures);
+    sum
+}
+
+fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> InstanceRow {
+    let sum = sum_of(one);
     let number = |of: u64| match one.recent {
         Some(_) => count(of),
         None => DASH.to_owned(),
@@ -120,6 +169,6 @@ fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> InstanceRow {
             .map(|recent| Moment::seen_from(now, recent.since)),
         done: number(sum.done),
         failed: number(sum.failed),
-        p99: maybe_span(sum.lateness.quantile(0.99)),
+        p99: late(Some(&sum.lateness), 0.99),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use delayq_plugin::{Result, TaskState};
 
-use super::tasks::STATES;
+use super::tabs::STATES;
 use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
@@ -55,7 +55,7 @@ impl Page for PurgePage {
     }
 
     fn title(&self) -> String {
-        format!("purge {}", one_line(&self.name, 100))
+        format!("Purge {}", one_line(&self.name, 100))
     }
 
     fn key(&self) -> String {

@@ -47,7 +47,14 @@ impl Series {
     }
 
     fn push(&mut self, at: Timestamp, figures: &Figures) {
-        let late = |q| figures.lateness.quantile(q).map(seconds);
+        // Twice the bound where there is none: the page's script shows it as "at least".
+        let late = |q| {
+            let beyond = if figures.lateness.is_beyond(q) { 2 } else { 1 };
+            figures
+                .lateness
+                .quantile(q)
+                .map(|late| seconds(late * beyond))
+        };
         let mean = figures.mean_run();
         let longest = mean.map(|_| Duration::from_millis(figures.longest_run_ms));
         self.at.push(at.as_millis() / 1_000);

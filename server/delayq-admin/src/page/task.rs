@@ -192,7 +192,7 @@ fn steps(data: &TaskLook) -> Vec<TimelineStep> {
     use delayq_ops::MomentKind as Kind;
     let now = data.explained.now;
     let step = |moment: &delayq_ops::Moment| TimelineStep {
-        at: moment.at.map(|at| Moment::seen_from(now, at)),
+        at: moment.at.map(|at| Moment::exact(now, at)),
         text: visible(&moment.text),
         class: match moment.kind {
             Kind::Failed { .. }
@@ -214,7 +214,7 @@ fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<TaskFact> {
     let at = |name, at: Timestamp| TaskFact {
         name,
         value: String::new(),
-        at: Some(Moment::seen_from(now, at)),
+        at: Some(Moment::exact(now, at)),
     };
     let fact = |name, value: String| TaskFact {
         name,
@@ -222,35 +222,35 @@ fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<TaskFact> {
         at: None,
     };
     let mut facts = vec![at(at_head(task.state), task.at)];
-    facts.extend(task.submitted_at.map(|time| at("submitted", time)));
-    facts.extend(task.started_at.map(|time| at("runs since", time)));
-    facts.extend(task.expires_at.map(|time| at("expires", time)));
-    facts.extend(task.again_at.map(|time| at("runs again", time)));
-    facts.push(fact("attempts", task.attempt.to_string()));
+    facts.extend(task.submitted_at.map(|time| at("Submitted", time)));
+    facts.extend(task.started_at.map(|time| at("Running since", time)));
+    facts.extend(task.expires_at.map(|time| at("Expires", time)));
+    facts.extend(task.again_at.map(|time| at("Runs again", time)));
+    facts.push(fact("Attempts", task.attempt.to_string()));
     if let Some(holder) = &task.holder {
         let host = data.holder.as_ref().map_or_else(
             || "no longer announced".to_owned(),
             |one| format!("{}, process {}", one_line(&one.host, 100), one.pid),
         );
         facts.push(fact(
-            "held by",
+            "Held by",
             format!("{} ({host})", one_line(holder, 40)),
         ));
     }
     if task.cancel_requested {
-        facts.push(fact("cancel", "requested".to_owned()));
+        facts.push(fact("Cancel", "requested".to_owned()));
     }
     let history = &task.history;
     let numbers = [
-        ("failures", history.failures),
-        ("expired locks", history.lock_expiries),
-        ("releases", history.releases),
-        ("requeues", history.requeues),
+        ("Failures", history.failures),
+        ("Expired locks", history.lock_expiries),
+        ("Releases", history.releases),
+        ("Requeues", history.requeues),
     ];
     let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
     facts.extend(numbers.map(|(name, number)| fact(name, number.to_string())));
     if let Some(note) = &history.note {
-        facts.push(fact("note", visible(note)));
+        facts.push(fact("Note", visible(note)));
     }
     facts
 }
@@ -266,14 +266,14 @@ fn headers(task: &TaskInfo) -> Vec<Pair> {
 
 fn errors(task: &TaskInfo) -> Vec<Pair> {
     let errors = task.errors.iter().map(|error| Pair {
-        name: format!("attempt {}", error.attempt),
+        name: format!("Attempt {}", error.attempt),
         value: visible(&error.error),
     });
     let mut errors: Vec<_> = errors.collect();
     // The last error is shown in full.
     if let Some(error) = &task.history.last_error {
         let last = Pair {
-            name: "last, in full".to_owned(),
+            name: "Last, in full".to_owned(),
             value: visible(error),
         };
         errors.insert(0, last);

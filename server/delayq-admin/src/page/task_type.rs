@@ -6,16 +6,17 @@ use std::time::Duration;
 use askama::Template;
 use delayq_ops::{Forecast, TypeOverview};
 use delayq_plugin::store::Spell;
-use delayq_plugin::{InstanceInfo, Result, TaskState, Timestamp};
+use delayq_plugin::{InstanceInfo, Result, Timestamp};
 
 use super::Page;
 use super::series::Series;
+use super::tabs::{Tab, tabs};
 use crate::app::App;
 use crate::cache::{Cache, Seen};
 use crate::fields::Link;
 use crate::look::{Ahead, Range, TypeLook};
 use crate::moment::Moment;
-use crate::said::{DASH, count, counted, maybe_span, one_line, rate, visible};
+use crate::said::{DASH, count, counted, late, maybe_span, one_line, rate, visible};
 use crate::shell::Nav;
 use crate::svg::{Bar, bars};
 use crate::tag::{Tag, troubles};
@@ -40,18 +41,11 @@ struct Choice {
     is_here: bool,
 }
 
-/// Tasks in one state.
-struct StateCount {
-    name: &'static str,
-    count: String,
-    href: String,
-    class: &'static str,
-}
-
 /// A setting or a fact.
 struct Fact {
     name: &'static str,
     value: String,
+    class: &'static str,
 }
 
 /// A minute or an hour in the table.
@@ -101,7 +95,7 @@ struct TypeBody<'a> {
     tags: Vec<Tag>,
     is_paused: bool,
     paused: String,
-    states: Vec<StateCount>,
+    tabs: Vec<Tab>,
     ranges: Vec<Choice>,
     aheads: Vec<Choice>,
     figures: Option<String>,
@@ -178,19 +172,19 @@ impl Page for TypePage {
             tags: troubles(seen),
             is_paused: stats.paused_until.is_some(),
             paused: paused(stats.paused_until),
-            states: self.states(visit, seen),
+            tabs: tabs(visit, &self.name, stats, None),
             ranges: self.ranges(visit),
             aheads: self.aheads(visit),
             figures: spells.map(|spells| Series::read(self.range, spells, data.now()).json()),
             spells: spells.map_or_else(Vec::new, spell_rows),
             unit: match self.range {
-                Range::Hour | Range::Day => "minute",
-                Range::Month => "hour",
+                Range::Hour | Range::Day => "Minute",
+                Range::Month => "Hour",
             },
             point: match self.range {
-                Range::Hour => "a minute",
-                Range::Day => "in 5 minutes",
-                Range::Month => "an hour",
+                Range::Hour => "per minute",
+                Range::Day => "per 5 minutes",
+                Range::Month => "per hour",
             },
             falls: data.forecast.good.as_ref().map(|good| falls(&good.data)),
             forecast_error: forecast_error(&data.forecast),
@@ -257,28 +251,6 @@ impl TypePage {
         };
         Ahead::ALL.map(choice).into()
     }
-
-    fn states(&self, visit: &Visit, seen: &TypeOverview) -> Vec<StateCount> {
-        let (stats, totals) = (&seen.stats, seen.stats.totals);
-        let of = |state: TaskState, number: u64, class: &'static str| StateCount {
-            name: state.as_str(),
-            count: count(number),
-            href: visit.href(
-                &Link::to("/tasks")
-                    .with("type", &self.name)
-                    .with("state", state.as_str()),
-            ),
-            class: if number > 0 { class } else { "" },
-        };
-        vec![
-            of(TaskState::Scheduled, stats.scheduled, ""),
-            of(TaskState::Running, stats.running, ""),
-            of(TaskState::Dead, stats.dead, "bad"),
-            of(TaskState::Done, totals.done, ""),
-            of(TaskState::Cancelled, totals.cancelled, ""),
-            of(TaskState::Expired, totals.expired, ""),
-        ]
-    }
 }
 
 fn spell_rows(spells: &[Spell]) -> Vec<SpellRow> {
@@ -289,8 +261,8 @@ fn spell_rows(spells: &[Spell]) -> Vec<SpellRow> {
             done: count(of.done),
             failed: count(of.failed),
             dead: count(of.dead),
-            p50: maybe_span(of.lateness.quantile(0.5)),
-            p99: maybe_span(of.lateness.quantile(0.99)),
+            p50: late(Some(&of.lateness), 0.5),
+            p99: late(Some(&of.lateness), 0.99),
             mean: maybe_span(of.mean_run()),
             longest: maybe_span(
                 of.mean_run()
@@ -335,7 +307,7 @@ fn serving(seen: &TypeOverview, instances: &[InstanceInfo]) -> Vec<Serving> {
             started: number(figures.map(|of| of.started)),
             done: number(figures.map(|of| of.done)),
             failed: number(figures.map(|of| of.failed)),
-            p99: maybe_span(figures.and_then(|of| of.lateness.quantile(0.99))),
+            p99: late(figures.map(|of| &of.lateness), 0.99),
         }
     };
     serves.map(row).collect()
@@ -343,21 +315,28 @@ fn serving(seen: &TypeOverview, instances: &[InstanceInfo]) -> Vec<Serving> {
 
 fn facts(seen: &TypeOverview) -> Vec<Fact> {
     let stats = &seen.stats;
-    let fact = |name, value: String| Fact { name, value };
+    let fact = |name, value: String| Fact {
+        name,
+        class: if value == "0" || value == DASH {
+            "zero"
+        } else {
+            ""
+        },
+        value,
+    };
     let lateness = seen.recent.as_ref().map(|recent| &recent.lateness);
-    let quantile = |q| maybe_span(lateness.and_then(|lateness| lateness.quantile(q)));
     let age = Some(stats.oldest_age()).filter(|age| !age.is_zero());
     vec![
         fact(
-            "done, last 5 min",
+            "Done, last 5 min",
             seen.rate().map_or_else(|| DASH.to_owned(), rate),
         ),
-        fact("late, half below", quantile(0.5)),
-        fact("late, 99 % below", quantile(0.99)),
-        fact("due now", count(stats.due)),
-        fact("oldest due for", maybe_span(age)),
-        fact("failed attempts", count(stats.totals.failed)),
-        fact("refused by the bound", count(stats.refused)),
-        fact("ended and known", count(stats.remembered)),
+        fact("Late p50, last 5 min", late(lateness, 0.5)),
+        fact("Late p99, last 5 min", late(lateness, 0.99)),
+        fact("Due now", count(stats.due)),
+        fact("Oldest due for", maybe_span(age)),
+        fact("Failed attempts", count(stats.totals.failed)),
+        fact("Refused: queue full", count(stats.refused)),
+        fact("Ended, still known", count(stats.remembered)),
     ]
 }

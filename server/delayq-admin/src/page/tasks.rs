@@ -4,29 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use delayq_plugin::store::Cursor;
+use delayq_plugin::store::{Cursor, GROUP_HEADER};
 use delayq_plugin::{Error, Result, TaskId, TaskInfo, TaskState, Timestamp, WaitsFor};
 
+use super::picked::TaskActions;
+use super::tabs::{STATES, Tab, tabs};
 use super::{BRIEF_PATIENCE, PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
 use crate::look::{Search, TasksAsk, TasksLook};
 use crate::moment::Moment;
-use crate::said::{DASH, ROW_CHARS, count, one_line};
+use crate::said::{DASH, ROW_CHARS, one_line};
 use crate::shell::Nav;
 use crate::viewer::Role;
 use crate::visit::Visit;
-
-/// The states, in the order of their tabs.
-pub(crate) const STATES: [TaskState; 6] = [
-    TaskState::Scheduled,
-    TaskState::Running,
-    TaskState::Dead,
-    TaskState::Done,
-    TaskState::Cancelled,
-    TaskState::Expired,
-];
 
 /// The requested list of tasks.
 #[derive(Clone, Debug)]
@@ -39,20 +31,15 @@ pub(crate) struct TasksPage {
     after: Option<Cursor>,
 }
 
-/// A tab.
-struct Tab {
-    name: &'static str,
-    count: String,
-    href: String,
-    is_here: bool,
-}
-
 /// A task.
 struct ListRow {
     id: String,
+    /// Its type and id, for a form.
+    pick: String,
     href: String,
     at: Moment,
     attempt: String,
+    group: String,
     note: String,
 }
 
@@ -66,7 +53,11 @@ struct By {
 #[derive(Template)]
 #[template(path = "tasks.html")]
 struct TasksBody<'a> {
+    visit: &'a Visit,
     page: &'a TasksPage,
+    /// The page itself, to which an action leads back.
+    own: Link,
+    may: TaskActions,
     action: String,
     type_href: String,
     tabs: Vec<Tab>,
@@ -79,6 +70,7 @@ struct TasksBody<'a> {
     /// The link that cancels the tasks found by the search.
     cancel: Option<String>,
     is_search: bool,
+    has_groups: bool,
 }
 
 impl Page for TasksPage {
@@ -151,32 +143,27 @@ impl Page for TasksPage {
     fn body(&self, visit: &Visit, data: &TasksLook) -> askama::Result<String> {
         let now = data.stats.now;
         let may_cancel = visit.may(Role::Admin) && self.state == TaskState::Scheduled;
-        let is_bulk = matches!(self.search, Ok(Search::Prefix(_) | Search::Header(..)));
+        let is_bulk = matches!(
+            self.search,
+            Ok(Search::Prefix(_) | Search::Group(_) | Search::Header(..))
+        );
         let cancel = (may_cancel && is_bulk).then(|| {
             let link = Link::to("/tasks/cancel").with("type", &self.task_type);
             visit.href(&link.with("by", &self.by).with("q", &self.q))
         });
         let next = data.next.as_ref().map(|next| {
-            let link = self
-                .link(self.state)
-                .with("by", &self.by)
-                .with("q", &self.q);
-            let link = link.with("after_at", next.at.as_millis());
+            let link = self.searched().with("after_at", next.at.as_millis());
             visit.href(&link.with("after_id", &next.id))
         });
-        let first = self.after.is_some().then(|| {
-            visit.href(
-                &self
-                    .link(self.state)
-                    .with("by", &self.by)
-                    .with("q", &self.q),
-            )
-        });
+        let is_later = self.after.is_some();
         TasksBody {
+            visit,
             page: self,
+            own: self.searched(),
+            may: TaskActions::on(visit, &[self.state]),
             action: visit.href(&Link::to("/tasks")),
             type_href: visit.href(&Link::to("/type").with("name", &self.task_type)),
-            tabs: self.tabs(visit, data),
+            tabs: tabs(visit, &self.task_type, &data.stats, Some(self.state)),
             bys: self.bys(),
             rows: data
                 .tasks
@@ -185,15 +172,19 @@ impl Page for TasksPage {
                 .collect(),
             at_head: at_head(self.state),
             note_head: match self.state {
-                TaskState::Dead => "error",
-                TaskState::Running => "held by",
-                TaskState::Scheduled => "waits for",
-                _ => "note",
+                TaskState::Dead => "Error",
+                TaskState::Running => "Held by",
+                TaskState::Scheduled => "Waits for",
+                _ => "Note",
             },
-            first,
+            first: is_later.then(|| visit.href(&self.searched())),
             next,
             cancel,
             is_search: self.search != Ok(Search::Nothing),
+            has_groups: data
+                .tasks
+                .iter()
+                .any(|task| task.headers.contains_key(GROUP_HEADER)),
         }
         .render()
     }
@@ -202,36 +193,21 @@ impl Page for TasksPage {
 /// The column heading for the time of tasks in this state.
 pub(crate) fn at_head(state: TaskState) -> &'static str {
     match state {
-        TaskState::Scheduled => "due",
-        TaskState::Running => "lock expires",
-        TaskState::Dead => "died",
-        _ => "ended",
+        TaskState::Scheduled => "Due",
+        TaskState::Running => "Lock expires",
+        TaskState::Dead => "Died",
+        _ => "Ended",
     }
 }
 
 impl TasksPage {
-    fn link(&self, state: TaskState) -> Link {
+    /// The list with its search, from its beginning.
+    fn searched(&self) -> Link {
         Link::to("/tasks")
             .with("type", &self.task_type)
-            .with("state", state.as_str())
-    }
-
-    fn tabs(&self, visit: &Visit, data: &TasksLook) -> Vec<Tab> {
-        let (stats, totals) = (&data.stats, data.stats.totals);
-        let tab = |state: TaskState| Tab {
-            name: state.as_str(),
-            count: count(match state {
-                TaskState::Scheduled => stats.scheduled,
-                TaskState::Running => stats.running,
-                TaskState::Dead => stats.dead,
-                TaskState::Done => totals.done,
-                TaskState::Cancelled => totals.cancelled,
-                _ => totals.expired,
-            }),
-            href: visit.href(&self.link(state)),
-            is_here: state == self.state,
-        };
-        STATES.map(tab).into()
+            .with("state", self.state.as_str())
+            .with("by", &self.by)
+            .with("q", &self.q)
     }
 
     fn bys(&self) -> Vec<By> {
@@ -240,11 +216,13 @@ impl TasksPage {
             name,
             is_here: self.by == value,
         };
-        let mut bys = vec![by("id", "id is")];
+        let mut bys = vec![by("id", "Id is")];
         if !self.state.is_ended() {
-            bys.push(by("prefix", "id begins with"));
-            bys.push(by("header", "header NAME=VALUE"));
-            bys.push(by("error", "last error contains"));
+            bys.push(by("prefix", "Id begins with"));
+            bys.push(by("group", "Group is"));
+            bys.push(by("header", "Header NAME=VALUE"));
+            bys.push(by("error", "Last error contains"));
+            bys.push(by("message", "Message contains"));
         }
         bys
     }
@@ -259,9 +237,14 @@ impl TasksPage {
         };
         ListRow {
             id: task.id.to_string(),
+            pick: format!("{} {}", self.task_type, task.id),
             href: visit.href(&link.with("id", &task.id)),
             at: Moment::seen_from(now, task.at),
             attempt: task.attempt.to_string(),
+            group: task
+                .headers
+                .get(GROUP_HEADER)
+                .map_or_else(String::new, |group| one_line(group, ROW_CHARS)),
             note: note.map_or_else(|| DASH.to_owned(), |note| one_line(&note, ROW_CHARS)),
         }
     }
@@ -271,17 +254,18 @@ impl TasksPage {
 fn waits(task: &TaskInfo) -> Option<String> {
     let error = task.history.last_error.as_deref();
     let said = match task.waits_for? {
-        WaitsFor::Delay => "its due time".to_owned(),
+        // The column of the due time says it.
+        WaitsFor::Delay => return None,
         WaitsFor::Retry => match error {
-            Some(error) => format!("a retry after: {error}"),
-            None => "a retry".to_owned(),
+            Some(error) => format!("A retry after: {error}"),
+            None => "A retry".to_owned(),
         },
-        WaitsFor::Release => "a wait after it was given back".to_owned(),
-        WaitsFor::Requeue => "its due time since a requeue".to_owned(),
-        WaitsFor::Pause { .. } => "the end of a pause".to_owned(),
-        WaitsFor::Concurrency => "a slot of the fleet".to_owned(),
-        WaitsFor::Rate => "the rate of the fleet".to_owned(),
-        _ => "a claim".to_owned(),
+        WaitsFor::Release => "A wait after it was given back".to_owned(),
+        WaitsFor::Requeue => "Its due time since a requeue".to_owned(),
+        WaitsFor::Pause { .. } => "The end of a pause".to_owned(),
+        WaitsFor::Concurrency => "A free slot: max concurrency is reached".to_owned(),
+        WaitsFor::Rate => "The rate limit".to_owned(),
+        _ => "A claim".to_owned(),
     };
     Some(said)
 }

@@ -52,7 +52,7 @@ impl TasksCancel {
         filter.ok_or_else(|| {
             Error::invalid(
                 "search",
-                "many are cancelled by the beginning of ids or by a header",
+                "many are cancelled by the beginning of ids, by a group or by a header",
             )
         })
     }
@@ -67,7 +67,7 @@ impl Page for TasksCancel {
     }
 
     fn title(&self) -> String {
-        format!("cancel tasks of {}", one_line(&self.task_type, 100))
+        format!("Cancel tasks of {}", one_line(&self.task_type, 100))
     }
 
     fn key(&self) -> String {

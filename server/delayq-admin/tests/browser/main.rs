@@ -239,9 +239,7 @@ async fn steer_a_task(shop: &Shop, browser: &Browser) {
     browser.open(shop, "/task?type=mail.send&id=order-7").await;
     browser.click("//summary[normalize-space()='Edit']").await;
     browser.fill("#edit-message", "{\"order\": 77}").await;
-    browser
-        .click("//button[contains(., 'Store the message')]")
-        .await;
+    browser.click("//button[contains(., 'Save message')]").await;
     browser.sees("77").await;
     assert_eq!(find("order-7").await.message.unwrap(), b"{\"order\": 77}");
     let before = find("order-7").await.at;

@@ -268,7 +268,7 @@ async fn a_group_of_dead_tasks_is_requeued_after_its_number_was_shown() {
     let text = get(&page, "/dead").await.text;
     assert!(text.contains("dead/requeue?type=order.cancel&#38;by=group&#38;group=no+van"));
     let ask = "/dead/requeue?type=order.cancel&by=group&group=no+van+for+dead-%23+within+%23+s";
-    assert!(get(&page, ask).await.text.contains("requeue 3 dead tasks?"));
+    assert!(get(&page, ask).await.text.contains("Requeue 3 dead tasks?"));
     let fields = [("type", "order.cancel"), ("by", "group"), ("group", group)];
     let answer = post(&page, "/dead/requeue", &fields).await;
     assert_eq!(answer.flash(), "+3 dead tasks requeued");

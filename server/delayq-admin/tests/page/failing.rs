@@ -59,7 +59,7 @@ async fn what_was_seen_before_is_shown_with_its_time_and_the_error() {
     for path in PAGES.into_iter().filter(|path| *path != "/health") {
         let answer = get(&page, path).await;
         assert_eq!(answer.status, 200, "{path}");
-        assert!(answer.text.contains("What stands below is of"), "{path}");
+        assert!(answer.text.contains("Shown is the state of"), "{path}");
         assert!(answer.text.contains("planned fault"), "{path}");
     }
     let token_page = get(&page, "/type?name=mail.send").await;

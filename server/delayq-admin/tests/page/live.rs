@@ -1,6 +1,7 @@
 //! The stream of a page, and what it costs the store.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
 use delayq_admin::Admin;
-use delayq_plugin::TaskSubmitService;
+use delayq_plugin::{SystemClock, TaskSubmitService};
 use delayq_testing::{Fault, FaultyStore};
 use futures_util::StreamExt;
 use serde_json::Value;
@@ -59,6 +60,43 @@ async fn a_stream_has_the_page_and_then_what_changes() {
         .await;
     let next = pass(&shop, &mut stream, Duration::from_secs(2)).await;
     assert!(next["html"].as_str().unwrap().contains("fresh-1"));
+}
+
+/// The lamp was green as long as the connection was, while the store had not answered for minutes.
+#[tokio::test]
+async fn a_stream_says_that_the_store_does_not_answer_and_that_it_is_back() {
+    let shop = Shop::busy().await;
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = Arc::clone(&is_down);
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |_| {
+        if down.load(Ordering::Relaxed) {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    });
+    let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(shop.clock.clone()));
+    let page = Admin::new(tasks).router();
+    let mut stream = stream(&page, "/").await;
+    assert_eq!(event(&mut stream).await["trouble"], Value::Null);
+    for (down, trouble) in [(true, "error".into()), (false, Value::Null)] {
+        is_down.store(down, Ordering::Relaxed);
+        shop.clock.advance(Duration::from_secs(3));
+        let next = pass(&shop, &mut stream, Duration::from_secs(2)).await;
+        assert_eq!(next["trouble"], trouble, "{next}");
+    }
+}
+
+/// A hang is no error: the read goes on, and what is shown is old.
+#[tokio::test(start_paused = true)]
+async fn a_stream_says_that_the_store_hangs() {
+    let shop = Shop::busy().await;
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, |_| Fault::Hang);
+    let store = store.with_delay(Arc::new(SystemClock), Duration::from_hours(1));
+    let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(shop.clock.clone()));
+    let page = Admin::new(tasks).router();
+    let mut stream = stream(&page, "/").await;
+    assert_eq!(event(&mut stream).await["trouble"], "slow");
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn the_pages_say_what_there_is() {
     let shop = Shop::busy().await;
     let page = shop.page(Role::Viewer);
     for (path, expected) in [
-        ("/", "nobody"),
+        ("/", "no worker"),
         ("/", "† 3 dead"),
         ("/", "paused"),
         ("/", "59 s"),

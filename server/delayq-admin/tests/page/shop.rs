@@ -246,8 +246,14 @@ pub(crate) fn dead(error: &str) -> AttemptEnd {
 }
 
 /// Every page, with fields that show something of [`Shop::busy`].
-pub(crate) const PAGES: [&str; 18] = [
+pub(crate) const PAGES: [&str; 24] = [
     "/",
+    "/?sort=-due",
+    "/search?q=order",
+    "/recurring?sort=next",
+    "/batches",
+    "/batch?name=import-7",
+    "/pools",
     "/?q=mail&only=trouble&page=9",
     "/type?name=mail.send",
     "/type?name=mail.send&range=24h&ahead=30d",

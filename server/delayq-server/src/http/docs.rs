@@ -1,6 +1,6 @@
-//! Renders the OpenAPI document as a page without scripts.
-
-use std::collections::BTreeMap;
+//! Renders the OpenAPI document as a page, on which each route can be tried.
+//!
+//! Its script is the server's own: it asks this server alone, and the page reads without it.
 
 use askama::Template;
 use axum::http::header::{
@@ -11,9 +11,14 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::Value;
 
+mod example;
+
 const STYLE: &str = include_str!("../../assets/panel.css");
-const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'none'; \
-     frame-ancestors 'none'; base-uri 'none'";
+const SCRIPT: &str = include_str!("../../assets/docs.js");
+const SCRIPT_TYPE: &str = "text/javascript; charset=utf-8";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+     connect-src 'self'; img-src data:; form-action 'none'; frame-ancestors 'none'; \
+     base-uri 'none'";
 
 /// The page.
 #[derive(Template)]
@@ -22,16 +27,27 @@ struct DocsPage {
     title: String,
     version: String,
     description: String,
-    /// Routes by tag.
-    groups: BTreeMap<String, Vec<RouteView>>,
+    /// Routes by tag, in the order of the document's tags.
+    groups: Vec<GroupView>,
     schemas: Vec<SchemaView>,
+}
+
+/// The routes of a tag.
+struct GroupView {
+    tag: String,
+    title: String,
+    description: String,
+    routes: Vec<RouteView>,
 }
 
 /// A route.
 struct RouteView {
     id: String,
     method: String,
+    method_class: String,
     path: String,
+    /// Its method and the part of its path that differs from others, for the contents.
+    short: String,
     summary: String,
     description: String,
     scope: String,
@@ -48,12 +64,19 @@ struct FieldView {
     kind: String,
     is_required: bool,
     description: String,
+    /// A value to begin with.
+    example: &'static str,
 }
 
 /// A body.
 struct BodyView {
     media: String,
     kind: String,
+    /// The name of its schema, if it has one.
+    schema: String,
+    /// The content type and the text with which a reader can begin to try the route.
+    sent_as: String,
+    example: String,
 }
 
 /// An answer.
@@ -74,13 +97,19 @@ struct SchemaView {
 /// Renders the document as a page.
 pub(super) fn page(document: &Value) -> Result<String, askama::Error> {
     let info = |name: &str| text(at(document, "/info"), name);
-    let mut groups: BTreeMap<String, Vec<RouteView>> = BTreeMap::new();
+    let mut groups: Vec<_> = items(at(document, "/tags")).map(GroupView::new).collect();
     for (path, methods) in entries(at(document, "/paths")) {
         for (method, route) in entries(methods) {
-            let tag = at(route, "/tags/0").as_str().unwrap_or("other").to_owned();
-            let view = RouteView::new(method, path, route);
-            groups.entry(tag).or_default().push(view);
+            let tag = at(route, "/tags/0").as_str().unwrap_or("other");
+            let view = RouteView::new(document, Address { method, path }, route);
+            match groups.iter_mut().find(|group| group.tag == tag) {
+                Some(group) => group.routes.push(view),
+                None => groups.push(GroupView::other(tag, view)),
+            }
         }
+    }
+    for group in &mut groups {
+        group.routes.sort_by_key(RouteView::place);
     }
     let schemas = entries(at(document, "/components/schemas"));
     let page = DocsPage {
@@ -95,28 +124,82 @@ pub(super) fn page(document: &Value) -> Result<String, askama::Error> {
     page.render()
 }
 
+/// Where a route is.
+#[derive(Clone, Copy)]
+struct Address<'a> {
+    method: &'a str,
+    path: &'a str,
+}
+
+impl GroupView {
+    fn new(tag: &Value) -> Self {
+        let name = text(tag, "name");
+        Self {
+            title: capital(&name),
+            description: text(tag, "description"),
+            tag: name,
+            routes: Vec::new(),
+        }
+    }
+
+    /// The group of a tag that the document does not describe.
+    fn other(tag: &str, route: RouteView) -> Self {
+        Self {
+            tag: tag.to_owned(),
+            title: capital(tag),
+            description: String::new(),
+            routes: vec![route],
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), letters.as_str())
+}
+
 impl RouteView {
-    fn new(method: &str, path: &str, route: &Value) -> Self {
+    fn new(document: &Value, address: Address<'_>, route: &Value) -> Self {
+        let Address { method, path } = address;
         let scope = at(route, "/security/0/token/0");
+        let own = path.strip_prefix("/v1/{namespace}").unwrap_or(path);
+        let own = own.strip_prefix("/types/{task_type}").unwrap_or(own);
         Self {
             id: text(route, "operationId"),
             method: method.to_uppercase(),
+            method_class: method.to_owned(),
             path: path.to_owned(),
+            short: format!(
+                "{} {}",
+                method.to_uppercase(),
+                if own.is_empty() { path } else { own }
+            ),
             summary: text(route, "summary"),
             description: text(route, "description"),
             scope: scope.as_str().unwrap_or_default().to_owned(),
             parameters: items(at(route, "/parameters"))
                 .map(FieldView::of_parameter)
                 .collect(),
-            bodies: bodies(at(route, "/requestBody")),
+            bodies: bodies(document, at(route, "/requestBody")),
             answers: entries(at(route, "/responses"))
                 .map(|(status, answer)| AnswerView {
                     status: status.to_owned(),
                     description: text(answer, "description"),
-                    bodies: bodies(answer),
+                    bodies: bodies(document, answer),
                 })
                 .collect(),
         }
+    }
+}
+
+impl RouteView {
+    /// Its place in its group: short paths first, and what makes something before what reads it.
+    fn place(&self) -> (usize, String, usize) {
+        let methods = ["put", "post", "get", "patch", "delete"];
+        let method = methods.iter().position(|one| *one == self.method_class);
+        let depth = self.path.split('/').count();
+        (depth, self.path.clone(), method.unwrap_or(methods.len()))
     }
 }
 
@@ -128,6 +211,7 @@ impl FieldView {
             kind: kind(at(parameter, "/schema")),
             is_required: at(parameter, "/required").as_bool().unwrap_or_default(),
             description: text(parameter, "description"),
+            example: example::parameter(at(parameter, "/name").as_str().unwrap_or_default()),
         }
     }
 }
@@ -141,6 +225,7 @@ impl SchemaView {
             kind: kind(field),
             is_required: required.iter().any(|one| one.as_str() == Some(name)),
             description: text(field, "description"),
+            example: "",
         });
         Self {
             name: name.to_owned(),
@@ -151,19 +236,37 @@ impl SchemaView {
     }
 }
 
-fn bodies(of: &Value) -> Vec<BodyView> {
-    entries(at(of, "/content"))
-        .map(|(media, content)| BodyView {
+fn bodies(document: &Value, of: &Value) -> Vec<BodyView> {
+    let body = |(media, content): (&str, &Value)| {
+        let schema = at(content, "/schema");
+        let named = [schema, at(schema, "/items")];
+        let mut named = named
+            .into_iter()
+            .filter_map(|one| at(one, "/$ref").as_str());
+        BodyView {
             media: media.to_owned(),
-            kind: kind(at(content, "/schema")),
-        })
-        .collect()
+            kind: kind(schema),
+            schema: named.next().map_or_else(String::new, last_part),
+            sent_as: match media {
+                "*/*" => "application/json",
+                media => media,
+            }
+            .to_owned(),
+            example: example::body(document, media, schema),
+        }
+    };
+    entries(at(of, "/content")).map(body).collect()
+}
+
+/// The name of a schema in a reference to it.
+fn last_part(place: &str) -> String {
+    place.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// Describes a schema in a few words.
 fn kind(schema: &Value) -> String {
     if let Some(name) = at(schema, "/$ref").as_str() {
-        return name.rsplit('/').next().unwrap_or_default().to_owned();
+        return last_part(name);
     }
     let mut several = ["oneOf", "anyOf", "allOf"].into_iter();
     if let Some(list) = several.find_map(|key| schema.get(key)?.as_array()) {
@@ -233,7 +336,18 @@ pub(super) fn answer(page: Option<String>) -> Response {
 
 /// The style of the page.
 pub(super) async fn style() -> Response {
-    ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+    let sheet = format!("{}{STYLE}", delayq_admin::SHEET);
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], sheet).into_response()
+}
+
+/// The script that tries routes.
+pub(super) async fn script() -> Response {
+    ([(CONTENT_TYPE, SCRIPT_TYPE)], SCRIPT).into_response()
+}
+
+/// The script that applies the reader's colours.
+pub(super) async fn theme() -> Response {
+    ([(CONTENT_TYPE, SCRIPT_TYPE)], delayq_admin::THEME_SCRIPT).into_response()
 }
 
 #[cfg(test)]
@@ -279,8 +393,18 @@ mod tests {
         for (name, _) in entries(&document["components"]["schemas"]) {
             assert!(page.contains(&format!("id=\"schema-{name}\"")), "{name}");
         }
-        assert!(
-            !page.contains("<script") && !page.contains("href=\"http") && !page.contains("src=")
+        // Nothing is loaded from elsewhere, and no script stands in the page itself.
+        assert!(!page.contains("href=\"http") && !page.contains("style=\""));
+        for script in page.split("<script").skip(1) {
+            assert!(script.starts_with(" src=\"/docs/"), "{script:.60}");
+        }
+        assert_eq!(
+            page.matches("src=").count(),
+            page.matches("<script").count()
         );
+        // What a reader does first comes first.
+        let tasks = page.find("<h2 class=\"group\">Tasks</h2>").unwrap();
+        assert!(tasks < page.find("<h2 class=\"group\">Dead letters</h2>").unwrap());
+        assert!(!page.contains("<h2 class=\"group\">Other</h2>"));
     }
 }

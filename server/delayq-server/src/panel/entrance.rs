@@ -39,6 +39,11 @@ struct LoginPage<'a> {
 #[template(path = "namespaces.html")]
 struct NamespacesPage {
     viewer: String,
+    role: &'static str,
+    /// The number of namespaces that the token covers.
+    count: usize,
+    /// Only those whose name contains this text.
+    q: String,
     namespaces: Vec<String>,
 }
 
@@ -47,7 +52,13 @@ pub(super) async fn form() -> Response {
 }
 
 pub(super) async fn style() -> Response {
-    ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+    let sheet = format!("{}{STYLE}", delayq_admin::SHEET);
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], sheet).into_response()
+}
+
+pub(super) async fn theme() -> Response {
+    let kind = "text/javascript; charset=utf-8";
+    ([(CONTENT_TYPE, kind)], delayq_admin::THEME_SCRIPT).into_response()
 }
 
 pub(super) async fn lost() -> Response {
@@ -59,12 +70,20 @@ pub(super) async fn lost() -> Response {
 }
 
 /// The namespaces that the token covers.
-pub(super) async fn namespaces(State(panel): State<Arc<Panel>>, seat: Seat) -> Response {
-    let names = panel.app.spaces.names();
-    let names = names.iter().filter(|name| seat.token.is_for(name));
+pub(super) async fn namespaces(seat: Seat, uri: axum::http::Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let mut fields = url::form_urlencoded::parse(query.as_bytes());
+    let q = fields.find(|(name, _)| name == "q");
+    let q = q.map_or_else(String::new, |(_, text)| text.trim().to_owned());
+    let names = seat.namespaces();
+    let named = names.iter().filter(|name| name.as_str().contains(&q));
+    let viewer = seat.viewer();
     let list = NamespacesPage {
-        viewer: seat.viewer().name,
-        namespaces: names.map(ToString::to_string).collect(),
+        role: viewer.role.as_str(),
+        viewer: viewer.name,
+        count: names.len(),
+        namespaces: named.map(ToString::to_string).collect(),
+        q,
     };
     page(StatusCode::OK, &list)
 }

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use delayq_admin::Admin;
+use delayq_admin::{Admin, Surroundings};
 use delayq_plugin::Namespace;
 use delayq_service::problem::Problem;
 use tokio::sync::Mutex;
@@ -67,6 +67,12 @@ impl Pages {
 
 /// The page of a namespace, below `/n/NAME`.
 pub(super) fn mounted(admin: Admin, namespace: &Namespace) -> Router {
-    let admin = admin.authorize(|parts| parts.extensions.get::<Seat>()?.present_viewer());
+    let here = namespace.clone();
+    let admin = admin
+        .authorize(|parts| parts.extensions.get::<Seat>()?.present_viewer())
+        .surroundings(move |parts| {
+            let seat = parts.extensions.get::<Seat>();
+            seat.map_or_else(Surroundings::new, |seat| seat.surroundings(&here))
+        });
     Router::new().merge(admin.at(&format!("/n/{namespace}")))
 }

@@ -7,11 +7,15 @@ use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
-use delayq_admin::{Role, Viewer};
+use delayq_admin::{Role, Surroundings, Viewer};
+use delayq_plugin::Namespace;
 use delayq_service::access::{Scope, Token};
 
 use super::Panel;
 use super::notice::Notice;
+
+/// The largest number of namespaces in the switch of a page; the list of all has the others.
+const MOST_IN_SWITCH: usize = 50;
 
 /// A signed-in user whose token is valid now.
 #[derive(Clone, Debug)]
@@ -64,6 +68,28 @@ impl Seat {
             })
         });
         Ok(seat)
+    }
+
+    /// The namespaces of this server that the token covers, by name.
+    pub(super) fn namespaces(&self) -> Vec<Namespace> {
+        let mut names = self.session.panel.app.spaces.names();
+        names.retain(|name| self.token.is_for(name));
+        names.sort();
+        names
+    }
+
+    /// What stands around the page of a namespace: the others, and the way out.
+    pub(super) fn surroundings(&self, here: &Namespace) -> Surroundings {
+        let names = self.namespaces();
+        let around = Surroundings::new().home("All namespaces", "/");
+        let shown = names.iter().take(MOST_IN_SWITCH);
+        // The one that is shown is in the switch, however many there are.
+        let is_left_out = !names.iter().take(MOST_IN_SWITCH).any(|name| name == here);
+        let shown = shown.chain(Some(here).filter(|_| is_left_out));
+        let places = shown.fold(around, |around, name| {
+            around.place(name.as_str(), format!("/n/{name}"))
+        });
+        places.here(here.as_str()).sign_out("/logout")
     }
 
     /// The viewer, unless the session or its token has ended since.

@@ -99,6 +99,20 @@ async fn a_token_opens_the_pages_of_its_namespace_in_the_role_of_its_scope() {
         "{status} {page}"
     );
     assert!(page.contains("viewer"), "{page}");
+    // The way out, and the way to other namespaces, are on every page; others' are not named.
+    let switch = page.split_once("id=\"places\"").unwrap().1;
+    let switch = switch.split_once("</details>").unwrap().0;
+    assert!(
+        switch.contains("aria-current=\"true\">shop</a>"),
+        "{switch}"
+    );
+    assert!(
+        switch.contains("href=\"/\"") && !switch.contains("default"),
+        "{switch}"
+    );
+    assert!(page.contains("action=\"/logout\""), "{page}");
+    let (_, none) = site.get("/?q=nothing", cookie).await;
+    assert!(!none.contains("/n/shop"), "{none}");
     assert_eq!(
         site.get("/n/default", cookie).await.0,
         StatusCode::FORBIDDEN

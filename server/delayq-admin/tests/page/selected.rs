@@ -1,0 +1,147 @@
+//! Tasks, types and groups that are selected in a list are changed together.
+
+use delayq_admin::Role;
+use delayq_plugin::{TaskState, seconds};
+
+use crate::shop::{Shop, get, post};
+
+async fn state(shop: &Shop, task_type: &str, id: &str) -> Option<TaskState> {
+    let task = shop.tasks.find(task_type, id).await.unwrap();
+    task.map(|task| task.state)
+}
+
+fn task(text: &'static str) -> (&'static str, &'static str) {
+    ("task", text)
+}
+
+#[tokio::test]
+async fn selected_tasks_of_several_types_are_cancelled_and_the_way_back_is_kept() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Operator);
+    let picked = [
+        task("mail.send order-0"),
+        task("mail.send order-1"),
+        task("order.cancel runs-1"),
+        task("order.cancel done-1"),
+        ("back", "/tasks?type=mail.send&state=scheduled"),
+    ];
+    let answer = post(&page, "/selected/cancel", &picked).await;
+    let said = "+2 tasks cancelled, 1 running task asked to stop; 1 task unchanged: not in a \
+                state that allows it";
+    assert_eq!(answer.flash(), said);
+    assert_eq!(answer.header("location"), picked[4].1);
+    for id in ["order-0", "order-1"] {
+        let ended = state(&shop, "mail.send", id).await;
+        assert_eq!(ended, Some(TaskState::Cancelled));
+    }
+    let verbs: Vec<_> = shop
+        .log()
+        .await
+        .into_iter()
+        .map(|one| one.action.verb)
+        .collect();
+    assert_eq!(verbs.iter().filter(|verb| *verb == "cancel").count(), 4);
+    for evil in ["//evil.example", "https://evil.example", "/\\evil.example"] {
+        let picked = [task("mail.send order-2"), ("back", evil)];
+        let answer = post(&page, "/selected/run-now", &picked).await;
+        assert_eq!(answer.header("location"), "/", "{evil}");
+    }
+}
+
+#[tokio::test]
+async fn selected_tasks_are_moved_started_requeued_and_discarded() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Admin);
+    let (one, two) = (task("mail.send order-0"), task("mail.send order-1"));
+    let answer = post(&page, "/selected/move", &[one, two, ("when", "2h")]).await;
+    assert_eq!(answer.flash(), "+2 tasks moved");
+    let moved = shop
+        .tasks
+        .find("mail.send", "order-1")
+        .await
+        .unwrap()
+        .unwrap();
+    let now = shop.tasks.stats("mail.send").await.unwrap().now;
+    assert_eq!(moved.at, now.plus(seconds(7_200)));
+    let answer = post(&page, "/selected/run-now", &[one, two]).await;
+    assert_eq!(answer.flash(), "+2 tasks due now");
+    let (one, two) = (task("order.cancel dead-1"), task("order.cancel dead-2"));
+    let answer = post(&page, "/selected/requeue", &[one, two]).await;
+    assert_eq!(answer.flash(), "+2 tasks requeued");
+    let gone = task("order.cancel dead-3");
+    let answer = post(&page, "/selected/discard", &[one, gone]).await;
+    let said = "+1 task discarded; 1 task unchanged: not in a state that allows it";
+    assert_eq!(answer.flash(), said);
+    assert_eq!(state(&shop, "order.cancel", "dead-3").await, None);
+}
+
+#[tokio::test]
+async fn a_form_without_a_selection_changes_nothing() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Admin);
+    let before = shop.log().await;
+    for path in [
+        "/selected/cancel",
+        "/selected/run-now",
+        "/selected/requeue",
+        "/selected/discard",
+        "/types/pause",
+        "/dead/groups/discard",
+    ] {
+        let flash = post(&page, path, &[]).await.flash();
+        assert!(
+            flash.starts_with("-not done") && flash.contains("at least one"),
+            "{flash}"
+        );
+    }
+    let flash = post(&page, "/selected/discard", &[task("order.cancel")]).await;
+    assert!(
+        flash.flash().contains("invalid task id"),
+        "{}",
+        flash.flash()
+    );
+    assert_eq!(shop.log().await, before);
+}
+
+#[tokio::test]
+async fn selected_types_are_paused_and_resumed() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Operator);
+    let types = [
+        ("name", "mail.send"),
+        ("name", "order.cancel"),
+        ("until", "30m"),
+    ];
+    let answer = post(&page, "/types/pause", &types).await;
+    assert!(
+        answer.flash().starts_with("+2 types paused until"),
+        "{}",
+        answer.flash()
+    );
+    let is_paused = async |name: &str| shop.tasks.stats(name).await.unwrap().paused_until.is_some();
+    assert!(is_paused("mail.send").await && is_paused("order.cancel").await);
+    let answer = post(&page, "/types/resume", &types).await;
+    assert_eq!(answer.flash(), "+2 types resumed");
+    assert!(!is_paused("mail.send").await);
+}
+
+#[tokio::test]
+async fn selected_groups_of_dead_tasks_are_requeued_and_discarded_as_one_job() {
+    let shop = Shop::busy().await;
+    shop.kill("order.cancel", "dead-9", "quite another").await;
+    shop.kill("fax.sent", "dead-8", "").await;
+    let page = shop.page(Role::Admin);
+    let text = get(&page, "/dead").await.text;
+    let van = "order.cancel no van for dead-# within # s";
+    assert!(
+        text.contains(&format!("name=\"group\" value=\"{van}\"")),
+        "{text}"
+    );
+    let groups = [("group", van), ("group", "fax.sent ")];
+    let answer = post(&page, "/dead/groups/requeue", &groups).await;
+    assert_eq!(answer.flash(), "+4 dead tasks requeued");
+    let groups = [("group", "order.cancel quite another")];
+    let answer = post(&page, "/dead/groups/discard", &groups).await;
+    assert_eq!(answer.flash(), "+1 dead task discarded");
+    assert_eq!(shop.tasks.stats("order.cancel").await.unwrap().dead, 0);
+}

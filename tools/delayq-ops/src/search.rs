@@ -1,0 +1,401 @@
+//! A search over types and tasks.
+
+use std::collections::VecDeque;
+
+use delayq_plugin::store::{GROUP_HEADER, MAX_BATCH};
+use delayq_plugin::{
+    Cursor, Page, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, TypePattern,
+};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
+
+/// Maximum number of tasks that one search reads. No store has an index of groups, errors and
+/// messages, so a search is a walk.
+pub const MAX_SEARCHED: u64 = 20_000;
+
+/// Maximum number of tasks that one search returns.
+pub const MAX_FOUND: usize = 100;
+
+/// Number of look-ups by id at a time.
+const LOOKUPS: usize = 32;
+/// Number of pages read at a time. Each can hold 128 messages of full size.
+const PAGES: usize = 4;
+/// The states whose tasks a search reads, those with trouble first.
+const STATES: [TaskState; 3] = [TaskState::Dead, TaskState::Running, TaskState::Scheduled];
+/// Characters shown before what was found in a message, and in all.
+const BEFORE: usize = 30;
+const EXCERPT: usize = 160;
+
+/// Where a text was found in a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SearchPlace {
+    /// In its id.
+    Id,
+    /// In its group.
+    Group,
+    /// In the value of a header.
+    Header,
+    /// In its last error.
+    Error,
+    /// In its message.
+    Message,
+}
+
+impl SearchPlace {
+    /// All places, in the order in which a task is searched.
+    pub const ALL: [Self; 5] = [
+        Self::Id,
+        Self::Group,
+        Self::Header,
+        Self::Error,
+        Self::Message,
+    ];
+
+    /// The name, one word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Group => "group",
+            Self::Header => "header",
+            Self::Error => "error",
+            Self::Message => "message",
+        }
+    }
+
+    /// What the task has at this place, if it contains the text.
+    fn find(self, task: &TaskInfo, text: &str) -> Option<String> {
+        let has = |found: &&str| found.contains(text);
+        match self {
+            Self::Id => Some(task.id.as_str()).filter(has).map(str::to_owned),
+            Self::Group => {
+                let group = task.headers.get(GROUP_HEADER).map(String::as_str);
+                group.filter(has).map(str::to_owned)
+            }
+            Self::Header => {
+                let mut headers = task
+                    .headers
+                    .iter()
+                    .filter(|(name, _)| *name != GROUP_HEADER);
+                headers.find_map(|(name, value)| {
+                    let line = format!("{name}={value}");
+                    line.contains(text).then_some(line)
+                })
+            }
+            Self::Error => {
+                let error = task.history.last_error.as_deref();
+                error.filter(has).map(str::to_owned)
+            }
+            Self::Message => {
+                let message = String::from_utf8_lossy(task.message.as_deref()?);
+                let at = message.find(text)?;
+                Some(excerpt(&message, at))
+            }
+        }
+    }
+}
+
+/// The text around a position.
+fn excerpt(text: &str, at: usize) -> String {
+    let (before, rest) = text.split_at_checked(at).unwrap_or(("", text));
+    let from = before
+        .char_indices()
+        .rev()
+        .nth(BEFORE)
+        .map_or(0, |(at, _)| at);
+    let begin = if from > 0 { "…" } else { "" };
+    let near: String = rest.chars().take(EXCERPT).collect();
+    let end = if near.len() < rest.len() { "…" } else { "" };
+    format!(
+        "{begin}{}{near}{end}",
+        before.get(from..).unwrap_or_default()
+    )
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+#[must_use = "a search does nothing by itself"]
+pub struct Search {
+    text: String,
+    types: String,
+    state: Option<TaskState>,
+    place: Option<SearchPlace>,
+}
+
+/// A task that was found.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct SearchHit {
+    /// Its type.
+    pub task_type: TaskType,
+    /// The task, without its message.
+    pub task: TaskInfo,
+    /// Where the text is.
+    pub place: SearchPlace,
+    /// The text there; of a long message the part around it.
+    pub found: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct SearchResults {
+    /// The types that have the text in their names, in any case.
+    pub types: Vec<TaskType>,
+    /// The tasks: first those whose id is the text, then dead, running and scheduled ones.
+    pub hits: Vec<SearchHit>,
+    /// The number of tasks that were read.
+    pub searched: u64,
+    /// False if there were more tasks than [`MAX_SEARCHED`], or more hits than [`MAX_FOUND`].
+    pub is_complete: bool,
+}
+
+/// A list that is not read to its end.
+struct Lane {
+    task_type: TaskType,
+    state: TaskState,
+    cursor: Option<Cursor>,
+}
+
+impl Search {
+    /// A search for a text, in all places of all tasks.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            types: "*".to_owned(),
+            state: None,
+            place: None,
+        }
+    }
+
+    /// Searches only the types that a pattern matches.
+    pub fn types(mut self, types: impl Into<String>) -> Self {
+        self.types = types.into();
+        self
+    }
+
+    /// Searches only tasks in this state. Of ended tasks only the exact id is found.
+    pub fn state(mut self, state: TaskState) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Searches only this place.
+    pub fn place(mut self, place: SearchPlace) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Runs the search. An empty text finds nothing.
+    ///
+    /// # Errors
+    /// `InvalidName` for an invalid pattern, and the store's errors.
+    pub async fn run(&self, tasks: &TaskSubmitService) -> Result<SearchResults> {
+        let pattern = TypePattern::new(&self.types)?;
+        let mut found = SearchResults {
+            is_complete: true,
+            ..SearchResults::default()
+        };
+        if self.text.is_empty() {
+            return Ok(found);
+        }
+        let mut types = tasks.types().await?;
+        types.retain(|task_type| pattern.matches(task_type));
+        let low = self.text.to_lowercase();
+        let named = types.iter().filter(|one| one.as_str().contains(&low));
+        found.types = named.cloned().collect();
+        self.look_up(tasks, &types, &mut found).await?;
+        self.walk(tasks, &types, &mut found).await?;
+        Ok(found)
+    }
+
+    fn searches(&self, place: SearchPlace) -> bool {
+        self.place.is_none_or(|own| own == place)
+    }
+
+    /// Finds the tasks of any state whose id is the text.
+    async fn look_up(
+        &self,
+        tasks: &TaskSubmitService,
+        types: &[TaskType],
+        found: &mut SearchResults,
+    ) -> Result<()> {
+        if TaskId::new(&self.text).is_err() || !self.searches(SearchPlace::Id) {
+            return Ok(());
+        }
+        let calls = types.to_vec().into_iter().map(|task_type| async {
+            let task = tasks.find(task_type.as_str(), &self.text).await?;
+            Ok::<_, delayq_plugin::Error>(task.map(|task| (task_type, task)))
+        });
+        let calls = stream::iter(calls).buffered(LOOKUPS);
+        let tasks: Vec<_> = calls.try_collect().await?;
+        for (task_type, task) in tasks.into_iter().flatten() {
+            if self.state.is_none_or(|state| state == task.state) {
+                found.add(task_type, task, SearchPlace::Id, self.text.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the tasks of all types in turn, a page of each at a time.
+    async fn walk(
+        &self,
+        tasks: &TaskSubmitService,
+        types: &[TaskType],
+        found: &mut SearchResults,
+    ) -> Result<()> {
+        let states = STATES.into_iter();
+        let states = states.filter(|state| self.state.is_none_or(|own| own == *state));
+        let lanes = states.flat_map(|state| {
+            types.iter().map(move |task_type| Lane {
+                task_type: task_type.clone(),
+                state,
+                cursor: None,
+            })
+        });
+        let mut lanes: VecDeque<_> = lanes.collect();
+        while !lanes.is_empty() {
+            let round: Vec<_> = lanes.drain(..lanes.len().min(PAGES)).collect();
+            let pages = round.into_iter().map(|lane| read(tasks, lane));
+            let pages: Vec<_> = stream::iter(pages).buffered(PAGES).try_collect().await?;
+            for (mut lane, page) in pages {
+                found.searched += page.tasks.len() as u64;
+                self.take(&lane.task_type, page.tasks, found);
+                lane.cursor = page.next;
+                if lane.cursor.is_some() {
+                    lanes.push_back(lane);
+                }
+            }
+            if found.searched >= MAX_SEARCHED || found.hits.len() >= MAX_FOUND {
+                found.is_complete = lanes.is_empty() && found.hits.len() < MAX_FOUND;
+                found.hits.truncate(MAX_FOUND);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, task_type: &TaskType, tasks: Vec<TaskInfo>, found: &mut SearchResults) {
+        for task in tasks {
+            let mut places = SearchPlace::ALL.into_iter();
+            let hit = places.find_map(|place| {
+                let text = place
+                    .find(&task, &self.text)
+                    .filter(|_| self.searches(place));
+                text.map(|text| (place, text))
+            });
+            let is_known = task.id.as_str() == self.text && self.searches(SearchPlace::Id);
+            if let Some((place, text)) = hit.filter(|_| !is_known) {
+                found.add(task_type.clone(), task, place, text);
+            }
+        }
+    }
+}
+
+async fn read(tasks: &TaskSubmitService, lane: Lane) -> Result<(Lane, Page)> {
+    let name = lane.task_type.as_str();
+    let page = tasks.list(name, lane.state, lane.cursor.as_ref(), MAX_BATCH);
+    let page = page.await?;
+    Ok((lane, page))
+}
+
+impl SearchResults {
+    fn add(&mut self, task_type: TaskType, mut task: TaskInfo, place: SearchPlace, found: String) {
+        task.message = None;
+        self.hits.push(SearchHit {
+            task_type,
+            task,
+            place,
+            found,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use delayq_plugin::store::{MemoryStore, StoreOptions};
+    use delayq_plugin::{DelayQueueJob, SystemClock, hours};
+
+    use super::*;
+
+    async fn shop() -> TaskSubmitService {
+        let store = MemoryStore::new(Arc::new(SystemClock), StoreOptions::default());
+        let tasks = TaskSubmitService::new(Arc::new(store));
+        for (name, id, to) in [
+            ("mail.send", "order-1", "ann"),
+            ("mail.send", "order-12", "bob"),
+            ("sms.send", "order-1", "müller, ann"),
+        ] {
+            let message = serde_json::json!({"to": to});
+            let job = DelayQueueJob::new(name, &message).unwrap().id(id);
+            let job = job.group(format!("tenant-{to}")).header("trace", "t-7");
+            tasks.send(job.after(hours(1))).await.unwrap();
+        }
+        tasks
+    }
+
+    async fn found(search: Search) -> Vec<(String, String, &'static str)> {
+        let found = search.run(&shop().await).await.unwrap();
+        assert!(found.is_complete);
+        let hits = found.hits.into_iter();
+        hits.map(|hit| {
+            assert_eq!(hit.task.message, None);
+            let id = hit.task.id.to_string();
+            (hit.task_type.to_string(), id, hit.place.as_str())
+        })
+        .collect()
+    }
+
+    fn hit(task_type: &str, id: &str, place: &'static str) -> (String, String, &'static str) {
+        (task_type.to_owned(), id.to_owned(), place)
+    }
+
+    #[tokio::test]
+    async fn a_text_is_found_in_every_place_and_an_exact_id_comes_first() {
+        let all = found(Search::new("order-1")).await;
+        assert_eq!(
+            all,
+            [
+                hit("mail.send", "order-1", "id"),
+                hit("sms.send", "order-1", "id"),
+                hit("mail.send", "order-12", "id"),
+            ]
+        );
+        let bob = found(Search::new("bob")).await;
+        assert_eq!(bob, [hit("mail.send", "order-12", "group")]);
+        let trace = found(Search::new("t-7").types("sms.*")).await;
+        assert_eq!(trace, [hit("sms.send", "order-1", "header")]);
+        let message = Search::new("müller").place(SearchPlace::Message);
+        assert_eq!(
+            found(message).await,
+            [hit("sms.send", "order-1", "message")]
+        );
+        for nothing in ["", "nobody"] {
+            assert_eq!(found(Search::new(nothing)).await, []);
+        }
+        let dead = Search::new("order-1").state(TaskState::Dead);
+        assert_eq!(found(dead).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_type_is_found_by_a_part_of_its_name() {
+        let types = Search::new("MAIL").run(&shop().await).await.unwrap().types;
+        assert_eq!(types, [TaskType::new("mail.send").unwrap()]);
+    }
+
+    #[test]
+    fn an_excerpt_is_the_part_around_what_was_found() {
+        assert_eq!(excerpt("abc", 1), "abc");
+        let long = format!("{}X{}", "ü".repeat(100), "y".repeat(300));
+        let part = excerpt(&long, 200);
+        assert!(
+            part.starts_with("…ü") && part.contains("üXy") && part.ends_with('…'),
+            "{part}"
+        );
+        assert!(part.chars().count() < 200);
+    }
+}
