@@ -96,7 +96,6 @@ pub use workers::BuiltWorker;
 #[doc(hidden)]
 pub use attempt::follow_up_id;
 #[doc(hidden)]
-pub use batch::BATCH_TYPE;
 #[doc(hidden)]
 pub use delayq_core::__private;
 #[doc(hidden)]

@@ -139,7 +139,7 @@ pub async fn locks_stop_at_the_last_time_and_waits_at_ten_years(rig: &Rig) {
         let due_at = rig.info("1").await.at;
         assert!(due_at >= before && due_at <= rig.now().await.plus(MAX_DELAY + millis(1)));
         assert_eq!(rig.claim().await.next_at(), Some(due_at));
-        rig.reschedule("1", When::After(Duration::ZERO)).await;
+        let _ = rig.reschedule("1", When::After(Duration::ZERO)).await;
         task = rig.claim_one().await;
     }
     rig.settled(&task.lock, retry(millis(0))).await;
