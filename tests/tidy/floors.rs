@@ -251,6 +251,7 @@ const CRATES: [Crate; 16] = [
     Crate {
         path: "server/delayq-service",
         floors: &[
+            "server_metric",
             "problem",
             "json",
             "stop",

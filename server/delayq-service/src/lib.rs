@@ -41,6 +41,7 @@ pub mod pull;
 pub mod push;
 pub mod requests;
 pub mod same_site;
+pub mod server_metric;
 pub mod space;
 pub mod stop;
 #[cfg(any(test, feature = "testing"))]

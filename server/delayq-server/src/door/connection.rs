@@ -11,6 +11,7 @@ use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
 use delayq_service::body::is_grpc_call;
+use delayq_service::server_metric::CONNECTIONS;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -44,14 +45,14 @@ struct OpenConnection(&'static str);
 
 impl OpenConnection {
     fn new(listener: &'static str) -> Self {
-        metrics::gauge!("delayq_server_connections", "listener" => listener).increment(1);
+        metrics::gauge!(CONNECTIONS, "listener" => listener).increment(1);
         Self(listener)
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        metrics::gauge!("delayq_server_connections", "listener" => self.0).decrement(1);
+        metrics::gauge!(CONNECTIONS, "listener" => self.0).decrement(1);
     }
 }
 
