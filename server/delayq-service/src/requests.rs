@@ -99,3 +99,35 @@ fn refusal_of_grpc(code: Code) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_grpc_is_told_by_its_code_and_not_by_200() {
+        let said = |code: &'static str| {
+            let headers = [("grpc-status".parse().unwrap(), code.parse().unwrap())];
+            let headers = HeaderMap::from_iter(headers);
+            let failure = grpc_failure(&headers);
+            (
+                failure,
+                failure.and_then(refusal_of_grpc),
+                is_own_fault(&headers),
+            )
+        };
+        assert_eq!(said("0"), (None, None, false));
+        assert_eq!(said("5"), (Some(Code::NotFound), None, false));
+        assert_eq!(
+            said("8"),
+            (Some(Code::ResourceExhausted), Some("limit"), false)
+        );
+        assert_eq!(said("14"), (Some(Code::Unavailable), None, true));
+        let unauthorized = Some("unauthorized");
+        assert_eq!(
+            said("16"),
+            (Some(Code::Unauthenticated), unauthorized, false)
+        );
+        assert_eq!(grpc_failure(&HeaderMap::new()), None);
+    }
+}

@@ -218,8 +218,9 @@ fn push(config: &Config) -> Result<String, String> {
         return Ok("ok".to_owned());
     };
     let refused = |why: &str| format!("push.ca_file \"{}\": {why}", file.display());
-    let certificates = CertificateDer::pem_file_iter(file);
-    let certificates = certificates.map_err(|error| refused(&error.to_string()))?;
+    let pem = std::fs::read(file).map_err(|error| refused(&error.to_string()))?;
+    let pem = pem.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&pem);
+    let certificates = CertificateDer::pem_slice_iter(pem);
     let certificates: Result<Vec<_>, _> = certificates.collect();
     match certificates {
         Err(error) => Err(refused(&error.to_string())),

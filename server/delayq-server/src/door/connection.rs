@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
+use delayq_core::error::readable_tls;
 use delayq_service::body::is_grpc_call;
 use delayq_service::server_metric::CONNECTIONS;
 use hyper::body::Incoming;
@@ -88,7 +89,10 @@ impl Connection {
             done = handshake => match done {
                 Ok(Ok(Some(stream))) => self.drive(stream).await,
                 Ok(Ok(None)) => {}
-                Ok(Err(error)) => tls.handshakes.failed(self.peer, &error),
+                Ok(Err(error)) => {
+                    let error = error.to_string();
+                    tls.handshakes.failed(self.peer, &readable_tls(&error));
+                }
                 Err(_) => tls.handshakes.failed(self.peer, &"it took too long"),
             },
             () = self.door.stopping.ended() => {}

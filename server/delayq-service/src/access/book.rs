@@ -263,3 +263,23 @@ fn refused(reason: &str) -> Error {
 fn no_random(error: getrandom::Error) -> Error {
     refused(&format!("the system has no random numbers: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_ending_in_its_last_week_if_it_was_made_for_longer_than_a_month() {
+        let of = |days: Option<i64>, passed: i64| {
+            let expires_at = days.map(|days| days * DAY_MS);
+            let token = serde_json::json!({"v": 1, "id": "a", "name": "a", "scopes": ["read"],
+                "namespace": "*", "types": [], "created_at": 0, "expires_at": expires_at, "hash": ""});
+            state(&serde_json::from_value(token).unwrap(), passed * DAY_MS)
+        };
+        assert_eq!(of(None, 5_000), VALID);
+        assert_eq!(of(Some(90), 82), VALID);
+        assert_eq!(of(Some(90), 84), ENDING);
+        assert_eq!(of(Some(90), 90), ENDED);
+        assert_eq!(of(Some(7), 3), VALID, "made for a week");
+    }
+}

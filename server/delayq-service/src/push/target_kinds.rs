@@ -12,6 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::secret::{HeaderSet, Hidden, Signer, has_hidden_query, shown_url};
 use super::{Guard, PushConfig};
+use crate::json::MillisOrText;
 
 /// The largest number of secrets: the current one and those being rotated out.
 const MAX_SECRETS: usize = 5;
@@ -265,6 +266,7 @@ pub struct Span(pub Duration);
 
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
+#[allow(dead_code, reason = "it is the schema of a span")]
 enum Written {
     Millis(u64),
     Text(String),
@@ -273,16 +275,17 @@ enum Written {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Written::deserialize(deserializer) {
-            Ok(Written::Millis(ms)) => Ok(Self(Duration::from_millis(ms))),
-            Ok(Written::Text(text)) => text
+        match MillisOrText::deserialize(deserializer)? {
+            MillisOrText::Millis(ms) => {
+                let ms = u64::try_from(ms);
+                let ms = ms.map_err(|_| D::Error::custom("a span is not negative"));
+                ms.map(|ms| Self(Duration::from_millis(ms)))
+            }
+            MillisOrText::Text(text) => text
                 .as_str()
                 .into_delay()
                 .map(Self)
                 .map_err(D::Error::custom),
-            Err(_) => Err(D::Error::custom(
-                "use milliseconds, or a span such as \"30s\"",
-            )),
         }
     }
 }
