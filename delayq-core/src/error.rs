@@ -1,5 +1,6 @@
 //! The error type of this crate.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -299,4 +300,16 @@ impl Error {
     pub fn is_indeterminate(&self) -> bool {
         matches!(self, Self::Indeterminate { .. })
     }
+}
+
+/// The error of a TLS library, with a code that says nothing to people put into words.
+#[must_use]
+pub fn readable_tls(text: &str) -> Cow<'_, str> {
+    const CODE: &str = "Other(OtherError(CaUsedAsEndEntity))";
+    if !text.contains(CODE) {
+        return Cow::Borrowed(text);
+    }
+    let words = "it is that of an authority (CA:TRUE), as `openssl req -x509` makes it: a server or \
+                 client needs one of its own, with basicConstraints CA:FALSE";
+    Cow::Owned(text.replace(CODE, words))
 }

@@ -111,7 +111,36 @@ impl<T> DerefMut for Json<T> {
 ///     }
 /// }
 /// ```
-pub struct Component<T: ?Sized>(pub Arc<T>);
+///
+/// Fields of the component are in reach as they are, also those of a tuple struct:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use delayq_core::Component;
+///
+/// struct Db(Mutex<u32>);
+///
+/// let db = Component::new(Arc::new(Db(Mutex::new(1))));
+/// *db.0.lock().unwrap() += 1;
+/// assert_eq!(*db.0.lock().unwrap(), 2);
+/// ```
+// The field is private, or `db.0` would be the `Arc` and not the field of the component.
+pub struct Component<T: ?Sized>(Arc<T>);
+
+impl<T: ?Sized> Component<T> {
+    /// A component of its own, for a test that calls a worker function.
+    #[must_use]
+    pub fn new(shared: Arc<T>) -> Self {
+        Self(shared)
+    }
+
+    /// The shared value, to keep or to pass on. A function and no method, so that it hides none of
+    /// the component's.
+    #[must_use]
+    pub fn to_arc(this: &Self) -> Arc<T> {
+        Arc::clone(&this.0)
+    }
+}
 
 // Otherwise the compiler suggests `Component` for every worker that cannot be built.
 #[diagnostic::do_not_recommend]

@@ -17,11 +17,11 @@ use crate::name::TaskType;
 use crate::time::Timestamp;
 
 /// How often a plugin announces itself. It also does so at once when its served types change.
-pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(20);
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long an instance is listed after its last announcement, by default: two announcements may be
-/// lost.
-pub const INSTANCE_EXPIRY: Duration = Duration::from_mins(1);
+/// How long an instance is listed after its last announcement, by default: one announcement may be
+/// lost, and the next one be late. A process that died counts as serving for no longer.
+pub const INSTANCE_EXPIRY: Duration = Duration::from_secs(30);
 
 /// Maximum number of instances in a listing, earliest start first. Limits the size of one answer.
 pub const MAX_INSTANCES: usize = 1_000;

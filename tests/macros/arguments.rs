@@ -33,8 +33,8 @@ impl Mailer for Smtp {
 }
 
 #[task_worker(type = "argument.dyn")]
-async fn mail(mailer: Component<dyn Mailer>, Component(number): Component<u32>) -> TaskResult {
-    Err(TaskError::dead(format!("{} {number}", mailer.name())))
+async fn mail(mailer: Component<dyn Mailer>, number: Component<u32>) -> TaskResult {
+    Err(TaskError::dead(format!("{} {}", mailer.name(), *number)))
 }
 
 mod types {

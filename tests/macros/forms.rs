@@ -251,11 +251,11 @@ fn a_missing_component_is_named_when_the_worker_is_built() {
 
 #[tokio::test]
 async fn a_function_stays_callable_as_it_was_written() {
-    let seen = Component(Arc::new(Seen::default()));
+    let seen = Component::new(Arc::new(Seen::default()));
     assert!(text(seen, "a").await.is_ok());
-    blocks("a", Component(Arc::default()));
+    blocks("a", Component::new(Arc::default()));
     nothing().await;
-    takes_context(&context(), context(), Component(Arc::default())).await;
+    takes_context(&context(), context(), Component::new(Arc::default())).await;
 }
 
 fn task(job: delayq_plugin::Result<DelayQueueJob>) -> NewTask {

@@ -212,7 +212,7 @@ fn what_is_compiled_out_is_not_registered() {
 
 #[tokio::test]
 async fn one_use_brings_the_function_and_its_constructor() {
-    let seen = Component(std::sync::Arc::new(Seen::default()));
+    let seen = Component::new(std::sync::Arc::new(Seen::default()));
     assert!(send_mail("text", seen).await.is_ok());
     assert!(send_mail::job("text").is_ok());
 }

@@ -219,16 +219,16 @@ async fn gauges_show_the_store_and_who_serves() {
     // The first round was at the start; the second one is 15 s later.
     queue.advance("15s").await;
     for wanted in [
-        "delayq_tasks{namespace=\"default\",state=\"dead\",type=\"doomed\"} 1",
-        "delayq_oldest_dead_seconds{namespace=\"default\",type=\"doomed\"} 15",
-        "delayq_tasks{namespace=\"default\",state=\"scheduled\",type=\"flaky\"} 1",
-        "delayq_due_tasks{namespace=\"default\",type=\"flaky\"} 1",
-        "delayq_oldest_due_seconds{namespace=\"default\",type=\"flaky\"} 15",
-        "delayq_served{namespace=\"default\",type=\"flaky\"} 0",
-        "delayq_served{namespace=\"default\",type=\"fine\"} 1",
-        "delayq_paused{namespace=\"default\",type=\"fine\"} 1",
-        "delayq_instances{namespace=\"default\"} 1",
-        "delayq_sampled_timestamp_seconds{namespace=\"default\"} 1767225615",
+        "delayq_tasks{delayq_namespace=\"default\",state=\"dead\",type=\"doomed\"} 1",
+        "delayq_oldest_dead_seconds{delayq_namespace=\"default\",type=\"doomed\"} 15",
+        "delayq_tasks{delayq_namespace=\"default\",state=\"scheduled\",type=\"flaky\"} 1",
+        "delayq_due_tasks{delayq_namespace=\"default\",type=\"flaky\"} 1",
+        "delayq_oldest_due_seconds{delayq_namespace=\"default\",type=\"flaky\"} 15",
+        "delayq_served{delayq_namespace=\"default\",type=\"flaky\"} 0",
+        "delayq_served{delayq_namespace=\"default\",type=\"fine\"} 1",
+        "delayq_paused{delayq_namespace=\"default\",type=\"fine\"} 1",
+        "delayq_instances{delayq_namespace=\"default\"} 1",
+        "delayq_sampled_timestamp_seconds{delayq_namespace=\"default\"} 1767225615",
     ] {
         until(&handle, wanted).await;
     }
@@ -238,7 +238,9 @@ async fn gauges_show_the_store_and_who_serves() {
     let late = series(&handle.render());
     let of = |le: &str| {
         let le = format!("le=\"{le}\"");
-        late[&format!("delayq_lateness_seconds_bucket{{{le},namespace=\"default\",type=\"fine\"}}")]
+        late[&format!(
+            "delayq_lateness_seconds_bucket{{{le},delayq_namespace=\"default\",type=\"fine\"}}"
+        )]
     };
     assert_eq!((of("10"), of("30"), of("+Inf")), (0.0, 1.0, 1.0));
     // A type that is gone leaves no numbers behind.
@@ -246,7 +248,7 @@ async fn gauges_show_the_store_and_who_serves() {
     assert_eq!(purge(TaskState::Scheduled).await.unwrap(), 1);
     queue.tasks().drop_type("flaky").await.unwrap();
     queue.advance("15s").await;
-    let gone = "delayq_tasks{namespace=\"default\",state=\"scheduled\",type=\"flaky\"} 0";
+    let gone = "delayq_tasks{delayq_namespace=\"default\",state=\"scheduled\",type=\"flaky\"} 0";
     until(&handle, gone).await;
 }
 
@@ -334,11 +336,12 @@ async fn a_type_counts_as_served_while_any_listed_instance_serves_it() {
         queue.send(raw(name).after("1h")).await.unwrap();
     }
     queue.advance("15s").await;
-    let served = |name: &str| format!("delayq_served{{namespace=\"default\",type=\"{name}\"}}");
+    let served =
+        |name: &str| format!("delayq_served{{delayq_namespace=\"default\",type=\"{name}\"}}");
     for (name, is_served) in [("fine", 1), ("flaky", 1), ("doomed", 0)] {
         until(&handle, &format!("{} {is_served}", served(name))).await;
     }
-    until(&handle, "delayq_instances{namespace=\"default\"} 2").await;
+    until(&handle, "delayq_instances{delayq_namespace=\"default\"} 2").await;
     store.withdraw(&id).await.unwrap();
     queue.advance("15s").await;
     until(&handle, &format!("{} 0", served("flaky"))).await;

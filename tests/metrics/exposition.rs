@@ -38,7 +38,7 @@ pub(crate) fn not_zero(handle: &PrometheusHandle, names: &[&str]) -> Vec<String>
     for (series, value) in series(&handle.render()) {
         let (name, _) = series.split_once('{').unwrap();
         if names.contains(&name) && value != 0.0 {
-            let series = series.replace("namespace=\"default\",", "");
+            let series = series.replace("delayq_namespace=\"default\",", "");
             found.push(format!("{} {value}", series.replace('"', "")));
         }
     }

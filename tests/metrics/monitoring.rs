@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::table::read;
 
+const SERVER_PAGE: &str = "docs/guide/server-operations.md";
 const ALERTS: &str = "docs/monitoring/alerts.yml";
 const ALERT_TESTS: &str = "docs/monitoring/alerts.test.yml";
 const DASHBOARD: &str = "docs/monitoring/grafana-dashboard.json";
@@ -20,17 +21,37 @@ fn series(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("delayq_")).collect()
 }
 
+/// Names and kinds of all metrics: those of the plugin, and those of the server from the table of its
+/// page, which a test of the server compares with the code.
+fn metrics() -> Vec<(String, String)> {
+    let of_plugin = METRICS.iter();
+    let mut all: Vec<_> = of_plugin
+        .map(|metric| (metric.name.to_owned(), metric.kind.as_str().to_owned()))
+        .collect();
+    let page = read(SERVER_PAGE);
+    let rows = page.lines().filter(|line| line.starts_with("| `delayq_"));
+    all.extend(rows.map(|row| {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        let name = cells.next().unwrap().trim_matches('`');
+        (name.to_owned(), cells.next().unwrap().to_owned())
+    }));
+    assert!(all.len() > METRICS.len() + 5, "{all:?}");
+    all
+}
+
 /// Why no metric makes the series, if so.
 fn unknown(series: &str) -> Option<String> {
     let parts = ["_bucket", "_sum", "_count"];
-    let is_made = METRICS.iter().any(|metric| {
-        let is_histogram = metric.kind.as_str() == "histogram";
-        let part = series.strip_prefix(metric.name);
+    let is_made = metrics().iter().any(|(name, kind)| {
+        let is_histogram = kind == "histogram";
+        let part = series.strip_prefix(name.as_str());
         part.is_some_and(|part| {
             part.is_empty() != is_histogram && (part.is_empty() || parts.contains(&part))
         })
     });
-    (!is_made).then(|| format!("{series} is no series of a metric in METRICS"))
+    // The label.
+    let is_made = is_made || series == "delayq_namespace";
+    (!is_made).then(|| format!("{series} is no series of a metric"))
 }
 
 /// The queries of the dashboard, with Grafana's variables filled in.
@@ -42,7 +63,8 @@ fn queries(dashboard: &Value) -> Vec<String> {
         .map(|target| target["expr"].as_str().unwrap());
     let filled = queries.map(|query| query.replace("$__rate_interval", "5m"));
     filled
-        .map(|query| query.replace("$namespace", ".*").replace("$type", ".*"))
+        .map(|query| query.replace("$job", ".*").replace("$namespace", ".*"))
+        .map(|query| query.replace("$type", ".*"))
         .collect()
 }
 
@@ -74,16 +96,27 @@ fn the_dashboard_shows_every_metric_and_no_other() {
     let shown = series(&queries);
     let unknown: Vec<_> = shown.iter().copied().filter_map(unknown).collect();
     assert_eq!(unknown, Vec::<String>::new());
-    let is_missing = |name: &&str| !shown.iter().any(|series| series.starts_with(name));
-    let names = METRICS.iter().map(|metric| metric.name);
-    let missing: Vec<_> = names.filter(is_missing).collect();
-    assert_eq!(missing, Vec::<&str>::new());
-    let ids = dashboard["panels"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|panel| &panel["id"]);
-    let ids: Vec<_> = ids.collect();
+    let is_missing = |(name, _): &(String, String)| {
+        let is_shown = |series: &&str| series.starts_with(name.as_str());
+        !shown.iter().any(is_shown)
+    };
+    let missing: Vec<_> = metrics().into_iter().filter(is_missing).collect();
+    assert_eq!(missing, Vec::new());
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert_eq!(panels[0]["type"], "row");
+    let rows = panels.iter().filter(|panel| panel["type"] == "row");
+    let rows: Vec<_> = rows.map(|row| row["title"].as_str().unwrap()).collect();
+    assert_eq!(rows.last(), Some(&"Server"), "{rows:?}");
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        for target in panel["targets"].as_array().unwrap() {
+            let query = target["expr"].as_str().unwrap();
+            let of_job = query.matches(r#"{job=~"$job""#).count();
+            assert!(of_job > 0, "{query}");
+            assert_eq!(query.matches('{').count(), of_job, "{query}");
+        }
+        assert_ne!(panel["description"], "", "{panel}");
+    }
+    let ids: Vec<_> = panels.iter().map(|panel| &panel["id"]).collect();
     let distinct: BTreeSet<_> = ids.iter().map(ToString::to_string).collect();
     assert_eq!(distinct.len(), ids.len(), "panels share an id");
 }

@@ -274,6 +274,7 @@ const CRATES: [Crate; 16] = [
     Crate {
         path: "server/delayq-service",
         floors: &[
+            "server_metric",
             "problem",
             "json",
             "stop",

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use super::GROUP_HEADER;
 use crate::error::{Error, Result};
 use crate::task::Headers;
 
@@ -27,11 +28,16 @@ pub fn content_type_of(headers: &Headers) -> Option<(&str, &str)> {
 }
 
 /// Refuses a message whose header `content-type` says that it is JSON, if a worker could not read
-/// it.
+/// it, and a blank group, which no filter could name.
 ///
 /// # Errors
 /// [`Error::InvalidInput`]; the reason is that of [`check_json`].
 pub fn check_content(headers: &Headers, message: &[u8]) -> Result<()> {
+    let group = headers.get(GROUP_HEADER);
+    if group.is_some_and(|group| group.trim().is_empty()) {
+        let reason = "it is blank, and no filter can name it: leave it out, or give a text";
+        return Err(Error::invalid("group", reason));
+    }
     match content_type_of(headers).filter(|(_, kind)| is_json_type(kind)) {
         Some((_, kind)) => check_json(message).map_err(|reason| {
             let reason =
@@ -173,5 +179,9 @@ mod tests {
             Ok(())
         );
         assert_eq!(check_content(&Headers::new(), b"{"), Ok(()));
+        for blank in ["", " "] {
+            assert!(check_content(&headers("group", blank), b"x").is_err());
+        }
+        assert_eq!(check_content(&headers("group", "a"), b"x"), Ok(()));
     }
 }

@@ -57,6 +57,12 @@ impl PastError {
         }
     }
 
+    /// True if this is the expiry of a lock, and no failure.
+    #[must_use]
+    pub fn is_expired_lock(&self) -> bool {
+        self.error == LOCK_EXPIRED || self.expired_holder().is_some()
+    }
+
     /// The holder of the expired lock that ended the attempt, by the short form of its identity;
     /// `None` for an attempt that failed, and if the holder is not known.
     #[must_use]

@@ -30,6 +30,9 @@ const POLLS_PER_CHECK: u32 = 600;
 /// Interval for checking the next occurrences of recurring tasks: a broken chain is mended within
 /// this time.
 const RECURRING_INTERVAL: Duration = Duration::from_mins(1);
+/// Interval for sending figures to the store, with one call for each type that has some. They go
+/// with every second announcement.
+const FIGURES_INTERVAL: Duration = ANNOUNCE_INTERVAL.saturating_mul(2);
 /// Maximum number of unserved types counted in one round.
 const UNSERVED_PER_ROUND: usize = 100;
 /// How long an instance that ends waits for the store to take it off the list. The entry expires
@@ -53,6 +56,7 @@ pub(super) struct Maintenance {
     listing: Watched,
     recurring: Watched,
     next_announcement: Duration,
+    next_figures: Duration,
     next_check: Duration,
     next_listing: Duration,
     next_unserved: Duration,
@@ -78,6 +82,7 @@ impl Maintenance {
             phase: shared.phase.subscribe(),
             shared,
             store_error: None,
+            next_figures: Duration::ZERO,
             next_check: Duration::MAX,
             next_listing: Duration::MAX,
             next_unserved: Duration::MAX,
@@ -316,6 +321,10 @@ impl Maintenance {
         if announced.is_ok() {
             self.instance = instance;
         }
-        self.recording.send(&self.shared.store).await;
+        let now = self.shared.elapsed();
+        if self.next_figures <= now && self.recording.has_unsent() {
+            self.next_figures = now.saturating_add(FIGURES_INTERVAL);
+            self.recording.send(&self.shared.store).await;
+        }
     }
 }

@@ -77,6 +77,12 @@ impl Recording {
         RecentWork::new(since.max(self.started_at), types.collect())
     }
 
+    /// True if there are counts that were not sent yet.
+    pub(super) fn has_unsent(&self) -> bool {
+        let mut types = self.types.values();
+        types.any(|recorded| !recorded.unsent.is_empty())
+    }
+
     /// Sends the counts not sent yet, with one call for each type that has some. Counts of a call
     /// in doubt are dropped, as they could be counted twice; those that the store certainly does
     /// not have are kept for later.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delayq_core::Error;
 use metrics::{Counter, Histogram, SharedString, counter, histogram};
 
-use super::table::{CALL_TIME, CALLS};
+use super::table::{CALL_TIME, CALLS, NAMESPACE};
 
 /// Handles of one kind of call, created on the first call: few processes use all kinds.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl CallCounts {
     pub(crate) fn answered(&self, error: Option<&Error>, took: Duration) {
         let common = self.common.get_or_init(|| Common {
             ok: self.counter("ok"),
-            time: histogram!(CALL_TIME, "namespace" => self.namespace.clone(), "call" => self.name),
+            time: histogram!(CALL_TIME, NAMESPACE => self.namespace.clone(), "call" => self.name),
         });
         common.time.record(took);
         match error {
@@ -47,7 +47,7 @@ impl CallCounts {
     fn counter(&self, outcome: &'static str) -> Counter {
         counter!(
             CALLS,
-            "namespace" => self.namespace.clone(),
+            NAMESPACE => self.namespace.clone(),
             "call" => self.name,
             "outcome" => outcome
         )

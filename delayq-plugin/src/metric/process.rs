@@ -9,7 +9,7 @@ use metrics::{SharedString, gauge};
 use super::run_counts::RunCounts;
 use super::samples::TypeSample;
 use super::send_counts::SendCounts;
-use super::table::{BUILD_INFO, describe_all};
+use super::table::{BUILD_INFO, NAMESPACE, describe_all};
 use super::type_labels::TypeLabels;
 
 /// Maximum number of types with labels of their own. Otherwise an application that invents types at
@@ -17,7 +17,7 @@ use super::type_labels::TypeLabels;
 const MAX_TYPES: usize = 1_000;
 /// The `type` label of all others. No type has this name.
 const OTHERS: &str = "(other)";
-/// The `namespace` label of a store without one.
+/// The namespace label of a store without one.
 const NO_NAMESPACE: &str = "default";
 
 /// The metrics of one plugin, or of one submit service. Cheap to clone.
@@ -40,7 +40,7 @@ impl Metrics {
         let namespace = namespace.map_or(NO_NAMESPACE, Namespace::as_str);
         let namespace = SharedString::from(namespace.to_owned());
         let version = env!("CARGO_PKG_VERSION");
-        gauge!(BUILD_INFO, "namespace" => namespace.clone(), "version" => version).set(1);
+        gauge!(BUILD_INFO, NAMESPACE => namespace.clone(), "version" => version).set(1);
         let others = TypeLabels {
             namespace: namespace.clone(),
             task_type: SharedString::const_str(OTHERS),

@@ -7,7 +7,7 @@ use delayq_core::operate::TypeStats;
 use metrics::{Gauge, SharedString, gauge};
 
 use super::table::{
-    CLOCK_SKEW, DUE, INSTANCES, OLDEST_DEAD, OLDEST_DUE, PAUSED, SAMPLED, SERVED, TASKS,
+    CLOCK_SKEW, DUE, INSTANCES, NAMESPACE, OLDEST_DEAD, OLDEST_DUE, PAUSED, SAMPLED, SERVED, TASKS,
 };
 use super::type_labels::TypeLabels;
 use crate::clock_skew::ClockSkew;
@@ -64,8 +64,8 @@ pub(super) struct Samples {
 impl Samples {
     pub(super) fn new(namespace: &SharedString) -> Self {
         Self {
-            instances: gauge!(INSTANCES, "namespace" => namespace.clone()),
-            sampled: gauge!(SAMPLED, "namespace" => namespace.clone()),
+            instances: gauge!(INSTANCES, NAMESPACE => namespace.clone()),
+            sampled: gauge!(SAMPLED, NAMESPACE => namespace.clone()),
         }
     }
 

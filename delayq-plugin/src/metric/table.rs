@@ -36,7 +36,7 @@ pub struct Metric {
     pub kind: MetricKind,
     /// The unit of its values: `seconds`, or `count`.
     pub unit: &'static str,
-    /// The names of its labels, in addition to `namespace`.
+    /// The names of its labels, in addition to `delayq_namespace`.
     pub labels: &'static [&'static str],
     /// Its meaning.
     pub description: &'static str,
@@ -73,6 +73,10 @@ pub(super) const CALL_TIME: &str = "delayq_store_call_seconds";
 pub(super) const INSTANCES: &str = "delayq_instances";
 pub(super) const SAMPLED: &str = "delayq_sampled_timestamp_seconds";
 pub(super) const BUILD_INFO: &str = "delayq_build_info";
+
+/// The label of the namespace of delayq. Kubernetes gives each target a `namespace` of its own, and
+/// Prometheus would rename a label of this name to `exported_namespace`.
+pub(super) const NAMESPACE: &str = "delayq_namespace";
 
 const COUNT: &str = "count";
 const SECONDS: &str = "seconds";

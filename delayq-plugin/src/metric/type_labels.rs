@@ -2,6 +2,8 @@
 
 use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
 
+use super::table::NAMESPACE;
+
 /// The labels of all metrics of a type. Handles are kept, as creating one allocates.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeLabels {
@@ -12,7 +14,7 @@ pub(crate) struct TypeLabels {
 impl TypeLabels {
     fn labels(&self) -> Vec<Label> {
         vec![
-            Label::new("namespace", self.namespace.clone()),
+            Label::new(NAMESPACE, self.namespace.clone()),
             Label::new("type", self.task_type.clone()),
         ]
     }

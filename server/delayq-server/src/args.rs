@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// The log filter, such as info or delayq=debug.
     #[arg(long, global = true, env = "DELAYQ_LOG", default_value = "info")]
     log: String,
+    /// A file with the first token. A server that has tokens does not read it.
+    #[arg(long, value_name = "FILE")]
+    bootstrap_token_file: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -128,6 +131,12 @@ impl Args {
         let mut flags = Map::new();
         if let Some(listen) = self.listen {
             flags.insert("listen".to_owned(), listen.to_string().into());
+        }
+        if let Some(file) = &self.bootstrap_token_file {
+            flags.insert(
+                "bootstrap_token_file".to_owned(),
+                file.to_string_lossy().into(),
+            );
         }
         if let Some(store) = &self.store {
             flags.insert("store".to_owned(), store.as_str().into());

@@ -16,6 +16,7 @@ use delayq_service::body::BodyRoom;
 use delayq_service::config::{Config, ConnectionsConfig};
 use delayq_service::listener::after;
 use delayq_service::proxies::TrustedProxies;
+use delayq_service::server_metric::CONNECTIONS_REFUSED;
 use delayq_service::stop::Stopping;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -65,6 +66,8 @@ impl Door {
     /// over.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let door = Arc::new(self);
+        // From 0 on, so that the first refusal shows in `increase`.
+        metrics::counter!(CONNECTIONS_REFUSED, "listener" => door.name).increment(0);
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(door.bounds.max));
         loop {
@@ -105,8 +108,7 @@ impl Door {
 
     /// Sends a refusal, as far as this is possible without waiting.
     fn refuse(&self, stream: &TcpStream) {
-        metrics::counter!("delayq_server_connections_refused_total", "listener" => self.name)
-            .increment(1);
+        metrics::counter!(CONNECTIONS_REFUSED, "listener" => self.name).increment(1);
         if self.tls.is_none() {
             refusal::say(stream);
         }

@@ -38,7 +38,7 @@ use crate::server::{Listeners, Server, ServerError};
 use delayq_fronts::Listeners as FrontListeners;
 #[cfg(feature = "beanstalkd")]
 use delayq_fronts::beanstalk;
-use delayq_service::config::Config;
+use delayq_service::config::{Config, LogFormat};
 
 /// The program: reads its arguments, serves or runs a command, and returns its exit code.
 ///
@@ -50,12 +50,6 @@ use delayq_service::config::Config;
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let args = Args::parse();
-    let filter = tracing_subscriber::EnvFilter::new(args.filter());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
     let config = match Config::load(args.config.as_deref(), args.flags()) {
         Ok(config) => config,
         Err(error) => {
@@ -63,12 +57,24 @@ pub async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    log(args.filter(), config.log.format);
     match run(config, args.command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Writes the log to the standard error.
+fn log(filter: &str, format: LogFormat) {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
     }
 }
 
@@ -105,6 +111,9 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     }
     for line in fronts.describe()? {
         say(line);
+    }
+    if server.take_given_token().await? {
+        say("its first token is the bootstrap token");
     }
     if let Some(token) = server.first_token().await? {
         say(format!("its first token, shown this once: {token}"));

@@ -84,6 +84,20 @@ pub(crate) struct Listeners {
     pub(crate) fronts: FrontListeners,
 }
 
+/// The rights of a first token.
+fn everything() -> NewToken {
+    NewToken {
+        name: "first".to_owned(),
+        scopes: [Scope::Admin].into(),
+        namespace: "*".to_owned(),
+        types: Vec::new(),
+        expires_at: None,
+        rate: None,
+        max_message_bytes: None,
+        max_pending: None,
+    }
+}
+
 impl Server {
     /// Opens the server's own store.
     pub(crate) async fn open(config: Config) -> Result<Self, ServerError> {
@@ -103,18 +117,29 @@ impl Server {
         if !self.app.tokens.all().is_empty() {
             return Ok(None);
         }
-        let everything = NewToken {
-            name: "first".to_owned(),
-            scopes: [Scope::Admin].into(),
-            namespace: "*".to_owned(),
-            types: Vec::new(),
-            expires_at: None,
-            rate: None,
-            max_message_bytes: None,
-            max_pending: None,
-        };
-        let (_, text) = self.app.tokens.create(everything).await?;
+        let (_, text) = self.app.tokens.create(everything()).await?;
         Ok(Some(text))
+    }
+
+    /// Makes the token of the configuration the first one of a new server. Returns true if it is a
+    /// token now, and this server had none.
+    pub(crate) async fn take_given_token(&self) -> Result<bool, ServerError> {
+        let given = self.app.config.given_token();
+        let Some(text) = given.map_err(|error| ServerError::Refused(error.to_string()))? else {
+            return Ok(false);
+        };
+        let tokens = &self.app.tokens;
+        if !tokens.all().is_empty() {
+            if tokens.admit(&text).is_none() {
+                tracing::info!(
+                    "the bootstrap token is not used: the server has tokens, which `delayq-server \
+                     token` changes"
+                );
+            }
+            return Ok(false);
+        }
+        tokens.create_given(everything(), &text).await?;
+        Ok(true)
     }
 
     /// The name of the server's own store, without secrets.

@@ -57,7 +57,9 @@ async fn a_task_that_is_created_and_cancelled_is_counted_at_every_door() {
     }
     let count = |name: &str, door: Door, outcome: &str| {
         let (space, task_type) = (house.namespace, door.task_type());
-        format!("{name}{{namespace=\"{space}\",type=\"{task_type}\",outcome=\"{outcome}\"}} 1")
+        format!(
+            "{name}{{delayq_namespace=\"{space}\",type=\"{task_type}\",outcome=\"{outcome}\"}} 1"
+        )
     };
     let (sent, settled) = ("delayq_submitted_total", "delayq_settled_total");
     let (seen_sent, seen_settled) = (house.counts(sent).await, house.counts(settled).await);

@@ -35,7 +35,7 @@ async fn book(
 ) -> TaskResult {
     let settlement = settlements.later(cx)?;
     assert!(settlements.later(cx).is_err(), "an attempt has one end");
-    open.0.0.send((cx.attempt(), settlement)).ok();
+    open.0.send((cx.attempt(), settlement)).ok();
     Ok(())
 }
 

@@ -168,6 +168,75 @@ fn a_first_start_prints_a_token_once_and_a_request_that_works() {
     assert_eq!(again.rest(), "", "the token is not printed again");
 }
 
+/// A secret that nobody needs to guess.
+const GIVEN: &str = "dq_first_0123456789abcdef0123456789abcdef";
+
+#[test]
+fn a_first_token_that_is_given_is_taken_once_and_printed_never() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name: &str, value: &str| {
+        let mut command = program(folder.path(), &["--listen", "127.0.0.1:0", "--log", "warn"]);
+        Running::of(command.env(name, value))
+    };
+    let mut server = start("DELAYQ_BOOTSTRAP_TOKEN", GIVEN);
+    assert!(
+        server
+            .ask(GIVEN, "GET", "/v1/default/types")
+            .contains("200 OK")
+    );
+    assert!(server.terminate().success());
+    assert_eq!(server.rest(), "its first token is the bootstrap token\n");
+    // The server has a token, and takes no other one.
+    let file = folder.path().join("token");
+    let other = GIVEN.replace("first", "second");
+    std::fs::write(&file, format!("\u{feff}{other}\n")).unwrap();
+    let mut again = start("DELAYQ_BOOTSTRAP_TOKEN_FILE", file.to_str().unwrap());
+    assert!(
+        again
+            .ask(&other, "GET", "/v1/default/types")
+            .contains("401")
+    );
+    assert!(
+        again
+            .ask(GIVEN, "GET", "/v1/default/types")
+            .contains("200 OK")
+    );
+    assert!(again.terminate().success());
+    assert_eq!(again.rest(), "");
+    let guessed = program(folder.path(), &["check", "--listen", "127.0.0.1:0"])
+        .env("DELAYQ_BOOTSTRAP_TOKEN", "dq_first_guess")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(guessed.stdout).unwrap();
+    assert!(
+        text.contains("at least 32 characters") && !text.contains("guess"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_log_in_json_is_an_object_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(folder.path(), &["--listen", "127.0.0.1:0"]);
+    command
+        .env("DELAYQ_LOG", "debug")
+        .env("DELAYQ_LOG__FORMAT", "json")
+        .stderr(Stdio::piped());
+    let mut server = Running::of(&mut command);
+    let mut log = server.child.stderr.take().unwrap();
+    assert!(server.terminate().success());
+    let mut text = String::new();
+    log.read_to_string(&mut text).unwrap();
+    assert!(text.lines().count() > 1, "{text}");
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            line["level"].is_string() && line["message"].is_string(),
+            "{line}"
+        );
+    }
+}
+
 #[test]
 fn a_command_in_another_folder_makes_no_store_and_says_where_it_looked() {
     let folder = tempfile::tempdir().unwrap();

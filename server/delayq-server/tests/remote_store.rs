@@ -30,7 +30,7 @@ struct Seen(UnboundedSender<u32>);
 
 #[task_worker(type = "order.cancel", lock = "2s", concurrency = 8)]
 async fn cancel_order(Json(order): Json<u32>, seen: Component<Seen>) -> TaskResult {
-    seen.0.0.send(order).ok();
+    seen.0.send(order).ok();
     Ok(())
 }
 

@@ -67,6 +67,12 @@ impl App {
         })
     }
 
+    /// All metrics as text; `None` if the process has another recorder.
+    pub fn metrics(&self) -> Option<String> {
+        self.tokens.measure();
+        self.meter.render()
+    }
+
     /// Closes all stores.
     pub async fn close(&self) {
         self.spaces.close().await;

@@ -17,6 +17,7 @@ use tonic::Status;
 
 use crate::grpc_server::status_of_problem;
 use crate::problem::Problem;
+use crate::server_metric::BODIES_REFUSED;
 
 mod grpc_messages;
 
@@ -66,7 +67,7 @@ impl BodyRoom {
         let order = Ordering::Relaxed;
         let taken = self.used.fetch_update(order, order, take);
         taken.map(drop).map_err(|_| {
-            metrics::counter!("delayq_server_bodies_refused_total").increment(1);
+            metrics::counter!(BODIES_REFUSED).increment(1);
             NoRoom
         })
     }

@@ -8,12 +8,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::limits::TokenBucket;
+use crate::server_metric::LOGINS_FAILED;
 
 /// Failures of one guesser: the burst, and then the seconds for each further one.
 const BURST: f64 = 5.0;
 const SECONDS: f64 = 12.0;
 /// The largest number of guessers remembered.
 const MAX_GUESSERS: usize = 10_000;
+
+/// Counts a login with a wrong secret, or one refused after too many, in the metric.
+pub fn count_failed_login(listener: &'static str) {
+    metrics::counter!(LOGINS_FAILED, "listener" => listener).increment(1);
+}
 
 /// Who tries a secret, and whose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
@@ -23,6 +23,7 @@ mod listeners;
 mod numbers;
 mod own_namespace;
 mod service;
+mod start;
 #[cfg(test)]
 mod table;
 
@@ -33,14 +34,18 @@ pub use fronts::{
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
+pub use start::{LogConfig, LogFormat};
 
 /// The prefix of all environment variables.
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 20] = [
+const OPTIONS: [&str; 23] = [
     "listen",
     "store",
+    "log",
+    "bootstrap_token",
+    "bootstrap_token_file",
     "durability",
     "retention",
     "remembered",
@@ -69,6 +74,12 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The URL of the store for tokens and for namespaces without a pool.
     pub store: String,
+    /// The log.
+    pub log: LogConfig,
+    /// The text of the first token; only a server without tokens takes it.
+    pub bootstrap_token: Option<String>,
+    /// A file that has it.
+    pub bootstrap_token_file: Option<PathBuf>,
     /// What an acknowledgement survives: memory, process, disk or replicated.
     pub durability: String,
     /// How long ended tasks are known, as a span such as `10m`; `0s` means not at all.
@@ -109,9 +120,12 @@ pub struct Config {
 }
 
 /// Returns true if an environment variable, named without its prefix, is an option. Others belong
-/// to the command line of delayq, such as `DELAYQ_URL`.
+/// to the command line of delayq, such as `DELAYQ_URL`, or to that of the server: `DELAYQ_LOG`.
 fn is_option(variable: &str) -> bool {
     let variable = variable.to_ascii_lowercase();
+    if variable == "log" {
+        return false;
+    }
     let (option, _) = variable.split_once("__").unwrap_or((&variable, ""));
     OPTIONS.contains(&option)
 }
@@ -154,6 +168,9 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
             store: "sqlite:delayq-server.sqlite".to_owned(),
+            log: LogConfig::default(),
+            bootstrap_token: None,
+            bootstrap_token_file: None,
             durability: "process".to_owned(),
             retention: "10m".to_owned(),
             remembered: DEFAULT_REMEMBERED,

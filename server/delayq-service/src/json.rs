@@ -4,8 +4,53 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// A span or time: a whole number of milliseconds, also as `1000.0`, or a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MillisOrText {
+    Millis(i64),
+    Text(String),
+}
+
+struct MillisOrTextVisitor;
+
+impl Visitor<'_> for MillisOrTextVisitor {
+    type Value = MillisOrText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number of milliseconds, or a text such as \"30s\"")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<MillisOrText, E> {
+        Ok(MillisOrText::Millis(number))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<MillisOrText, E> {
+        let millis = i64::try_from(number);
+        let millis = millis.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self));
+        millis.map(MillisOrText::Millis)
+    }
+
+    /// Some languages have doubles as their only numbers.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<MillisOrText, E> {
+        // A whole number is written without an exponent.
+        let whole = (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok());
+        let whole = whole.flatten().map(MillisOrText::Millis);
+        whole.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<MillisOrText, E> {
+        Ok(MillisOrText::Text(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for MillisOrText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(MillisOrTextVisitor)
+    }
+}
 
 /// An object whose names are all different. A map of serde keeps the last value of a name, and
 /// drops the others without a word.

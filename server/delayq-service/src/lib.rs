@@ -44,6 +44,7 @@ pub mod push;
 pub mod recurring;
 pub mod requests;
 pub mod same_site;
+pub mod server_metric;
 pub mod space;
 pub mod span;
 pub mod stop;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use delayq_plugin::SECONDS_BUCKETS;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::server_metric::describe_all;
+
 /// How often samples are moved into buckets, so that unread samples do not use up memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -21,7 +23,9 @@ impl Meter {
     pub fn install() -> Self {
         let handle = HANDLE.get_or_init(|| {
             let builder = PrometheusBuilder::new().set_buckets(SECONDS_BUCKETS).ok()?;
-            builder.install_recorder().ok()
+            let handle = builder.install_recorder().ok()?;
+            describe_all();
+            Some(handle)
         });
         Self(handle.as_ref())
     }

@@ -58,7 +58,7 @@ pub use self::own_target::{OWN_TARGET, refuse_reserved, veil};
 pub use self::seal::Seals;
 use self::seal::Subject;
 use self::secret::Hidden;
-pub use self::service::SPRING_TIME;
+pub use self::service::{SPRING_ID, SPRING_TIME, SPRING_TYPE};
 pub use self::services::{BadService, check_service};
 pub use self::target::Target;
 use self::worker::PushWorker;

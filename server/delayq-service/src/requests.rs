@@ -2,13 +2,15 @@
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use tokio::time::Instant;
+use tonic::Code;
 
 use crate::app::App;
 use crate::limits::Ledger;
+use crate::server_metric::{REFUSED, REQUEST_TIME, REQUESTS};
 
 /// The route label of a request, set on the answer by a front that finds routes itself.
 #[derive(Clone, Copy, Debug)]
@@ -38,25 +40,33 @@ pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> R
         }
         charge.write(response.headers_mut());
     }
-    if let Some(reason) = refusal(status) {
-        metrics::counter!("delayq_server_refused_total", "reason" => reason).increment(1);
+    let failure = grpc_failure(response.headers());
+    if let Some(reason) = failure.map_or_else(|| refusal(status), refusal_of_grpc) {
+        metrics::counter!(REFUSED, "reason" => reason).increment(1);
     }
-    let status = status.as_str().to_owned();
+    let status = failure.map_or_else(|| status.as_str().to_owned(), |code| format!("{code:?}"));
     metrics::counter!(
-        "delayq_server_requests_total",
+        REQUESTS,
         "route" => route.clone(), "method" => method, "status" => status
     )
     .increment(1);
-    metrics::histogram!("delayq_server_request_seconds", "route" => route, "method" => method)
+    metrics::histogram!(REQUEST_TIME, "route" => route, "method" => method)
         .record(started.elapsed().as_secs_f64());
     response
 }
 
-/// Returns true if a gRPC call failed through the server's fault: unknown, internal, unavailable or
-/// data loss.
+/// The code of a gRPC call that failed before its answer began.
+fn grpc_failure(headers: &HeaderMap) -> Option<Code> {
+    let code = Code::from_bytes(headers.get("grpc-status")?.as_bytes());
+    (code != Code::Ok).then_some(code)
+}
+
+/// Returns true if a gRPC call failed through the server's fault.
 fn is_own_fault(headers: &HeaderMap) -> bool {
-    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
-    matches!(status, Some(b"2" | b"13" | b"14" | b"15"))
+    matches!(
+        grpc_failure(headers),
+        Some(Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss)
+    )
 }
 
 /// The method as a metric label; unknown methods share one.
@@ -78,5 +88,46 @@ fn refusal(status: StatusCode) -> Option<&'static str> {
         StatusCode::TOO_MANY_REQUESTS => Some("limit"),
         StatusCode::PAYLOAD_TOO_LARGE => Some("too-large"),
         _ => None,
+    }
+}
+
+fn refusal_of_grpc(code: Code) -> Option<&'static str> {
+    match code {
+        Code::Unauthenticated => Some("unauthorized"),
+        Code::PermissionDenied => Some("forbidden"),
+        Code::ResourceExhausted => Some("limit"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_grpc_is_told_by_its_code_and_not_by_200() {
+        let said = |code: &'static str| {
+            let headers = [("grpc-status".parse().unwrap(), code.parse().unwrap())];
+            let headers = HeaderMap::from_iter(headers);
+            let failure = grpc_failure(&headers);
+            (
+                failure,
+                failure.and_then(refusal_of_grpc),
+                is_own_fault(&headers),
+            )
+        };
+        assert_eq!(said("0"), (None, None, false));
+        assert_eq!(said("5"), (Some(Code::NotFound), None, false));
+        assert_eq!(
+            said("8"),
+            (Some(Code::ResourceExhausted), Some("limit"), false)
+        );
+        assert_eq!(said("14"), (Some(Code::Unavailable), None, true));
+        let unauthorized = Some("unauthorized");
+        assert_eq!(
+            said("16"),
+            (Some(Code::Unauthenticated), unauthorized, false)
+        );
+        assert_eq!(grpc_failure(&HeaderMap::new()), None);
     }
 }

@@ -7,12 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::json::MillisOrText;
+
 /// A span: milliseconds as a number, or a text such as `30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
-#[derive(Deserialize, ToSchema)]
+#[derive(ToSchema)]
 #[serde(untagged)]
+#[allow(dead_code, reason = "it is the schema of a span")]
 enum Written {
     Millis(u64),
     Text(String),
@@ -21,17 +24,13 @@ enum Written {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Written::deserialize(deserializer) {
-            Ok(Written::Millis(ms)) => Ok(Self(Duration::from_millis(ms))),
-            Ok(Written::Text(text)) => text
-                .as_str()
-                .into_delay()
-                .map(Self)
-                .map_err(D::Error::custom),
-            Err(_) => Err(D::Error::custom(
-                "use milliseconds, or a span such as \"30s\"",
-            )),
-        }
+        let span = match MillisOrText::deserialize(deserializer)? {
+            MillisOrText::Millis(ms) => u64::try_from(ms)
+                .map(Duration::from_millis)
+                .map_err(|_| D::Error::custom("a span is not negative"))?,
+            MillisOrText::Text(text) => text.as_str().into_delay().map_err(D::Error::custom)?,
+        };
+        Ok(Self(span))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use delayq_core::Error;
+use delayq_core::error::readable_tls;
 use delayq_proto::error_of;
 use tonic::{Code, ConnectError, Status};
 
@@ -57,5 +58,5 @@ fn reason(status: &Status) -> String {
         text = error.to_string();
         source = error.source();
     }
-    text
+    readable_tls(&text).into_owned()
 }

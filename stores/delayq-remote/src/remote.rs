@@ -237,6 +237,8 @@ fn endpoint(address: &Address, call_timeout: Duration) -> Result<Endpoint> {
         Some(file) => {
             let pem = std::fs::read(file);
             let pem = pem.map_err(|error| invalid(format!("ca={}: {error}", file.display())))?;
+            // Some editors write a byte order mark, which no reader of PEM takes.
+            let pem = pem.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&pem);
             ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
         }
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use delayq_core::error::readable_tls;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -95,5 +96,5 @@ fn text(error: &dyn std::error::Error) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    text
+    readable_tls(&text).into_owned()
 }

@@ -48,7 +48,7 @@ pub use self::announcement::{Announcement, Registration};
 pub use self::call::{SPRING_PATH, WORK_PATH};
 pub use self::eureka::{EurekaClient, EurekaError, EurekaInstance};
 pub use self::settlements::{LaterSettlement, Settlements};
-pub use self::spring::SpringJob;
+pub use self::spring::{SpringJob, spelled_id, spelled_type};
 
 use crate::service::Service;
 use crate::verifier::Verifier;

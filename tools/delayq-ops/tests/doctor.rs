@@ -33,6 +33,20 @@ async fn symptoms(tasks: &TaskSubmitService) -> Vec<Symptom> {
     found.into_iter().map(|finding| finding.symptom).collect()
 }
 
+/// The command and the task of the one finding with this symptom.
+async fn advice(tasks: &TaskSubmitService, symptom: Symptom) -> (String, Option<String>) {
+    let found = doctor(tasks).await;
+    let mut found = found.into_iter().filter(|one| one.symptom == symptom);
+    let (one, other) = (found.next().unwrap(), found.next());
+    assert_eq!(other, None);
+    let id = one.task_id.map(|id| id.as_str().to_owned());
+    (one.command.unwrap_or_default(), id)
+}
+
+fn run_for(command: &str, id: &str) -> (String, Option<String>) {
+    (command.to_owned(), (!id.is_empty()).then(|| id.to_owned()))
+}
+
 async fn announce(tasks: &TaskSubmitService, id: &InstanceId, version: &str) {
     let types = [TaskType::new("mail").unwrap()];
     let mut instance = InstanceInfo::new(id.clone(), "shop-3", 17, tasks.clock().now());
@@ -66,8 +80,12 @@ async fn each_symptom_is_found_and_goes_with_its_cause() {
         symptoms(&tasks).await,
         [Symptom::Volatile, Symptom::Overdue]
     );
+    let overdue = advice(&tasks, Symptom::Overdue).await;
+    assert_eq!(overdue, run_for("delayq explain mail a", "a"));
     tasks.pause("mail", None).await.unwrap();
     assert_eq!(symptoms(&tasks).await, [Symptom::Volatile, Symptom::Paused]);
+    let paused = advice(&tasks, Symptom::Paused).await;
+    assert_eq!(paused, run_for("delayq resume mail", ""));
     tasks.resume("mail").await.unwrap();
     let mut request = ClaimRequest::new(3, seconds(30), clock.now());
     request.holder = Some(worker.clone());
@@ -79,6 +97,9 @@ async fn each_symptom_is_found_and_goes_with_its_cause() {
     );
     tasks.store().settle(&bucket, vec![dead]).await.unwrap();
     assert_eq!(symptoms(&tasks).await, [Symptom::Volatile, Symptom::Dead]);
+    let dead = claimed.tasks[0].lock.id.as_str();
+    let command = format!("delayq show mail {dead}");
+    assert_eq!(advice(&tasks, Symptom::Dead).await, run_for(&command, dead));
     announce(&tasks, &InstanceId::generate(), "0.2.0").await;
     let with_version = [Symptom::Volatile, Symptom::Dead, Symptom::Versions];
     assert_eq!(symptoms(&tasks).await, with_version);
@@ -105,10 +126,7 @@ async fn a_full_type_and_clocks_that_differ_are_found() {
         (found[0].symptom, found[0].severity),
         (Symptom::Full, Severity::Error)
     );
-    assert_eq!(
-        found[0].found,
-        "mail: 1 task waits, as many as max_pending = 1 lets"
-    );
+    assert_eq!(found[0].found, "mail: 1 task waits, and max_pending is 1");
     let host = VirtualClock::new(clock.now().plus(minutes(3)));
     let tasks = tasks.with_clock(Arc::new(host));
     assert!(symptoms(&tasks).await.contains(&Symptom::Clocks));
@@ -163,4 +181,75 @@ async fn a_store_that_cannot_keep_the_class_is_the_finding_with_the_line_to_chan
     assert!(found[0].fix.contains("sync"), "{found:?}");
     let nowhere = format!("sqlite:{}", folder.path().join("no").display());
     assert!(doctor_at(&nowhere, options()).await.is_err());
+}
+
+/// A process that dies with each start of a task, and one that dies at its own start, were seen as
+/// late tasks or not at all.
+#[tokio::test]
+async fn a_crash_loop_is_named_by_its_task_and_by_its_host() {
+    let clock = VirtualClock::default();
+    let tasks = service(&clock);
+    let bucket = Bucket::whole(TaskType::new("mail").unwrap());
+    for id in ["well", "it's-me"] {
+        let job = DelayQueueJob::raw("mail", "hi").id(id);
+        tasks.send(job).await.unwrap();
+    }
+    let mut crashed = Vec::new();
+    for start in 0..3 {
+        let worker = InstanceId::generate();
+        announce(&tasks, &worker, "0.1.0").await;
+        let mut request = ClaimRequest::new(2, seconds(30), clock.now());
+        request.holder = Some(worker.clone());
+        let claimed = tasks.store().claim(&bucket, &request).await.unwrap();
+        for one in claimed
+            .tasks
+            .iter()
+            .filter(|one| one.lock.id.as_str() == "well")
+        {
+            let done = Settlement::new(one.lock.clone(), AttemptEnd::Done);
+            tasks.store().settle(&bucket, vec![done]).await.unwrap();
+        }
+        let loops = doctor(&tasks).await.into_iter();
+        let loops: Vec<_> = loops
+            .filter(|one| one.symptom == Symptom::Crashes)
+            .collect();
+        if start < 2 {
+            assert_eq!(loops, [], "one crash is no loop");
+            crashed.push(worker);
+            clock.advance(seconds(31));
+            continue;
+        }
+        let [host, task] = loops.as_slice() else {
+            panic!("{loops:#?}");
+        };
+        for gone in &crashed {
+            assert!(host.found.contains(gone.short()), "{}", host.found);
+            assert!(task.found.contains(gone.short()), "{}", task.found);
+        }
+        assert!(
+            host.found.contains("2 instances on shop-3"),
+            "{}",
+            host.found
+        );
+        assert_eq!(host.command.as_deref(), Some("delayq instances"));
+        assert!(
+            task.found
+                .starts_with("mail: crash loop: task it's-me lost its lock 2 times"),
+            "{}",
+            task.found
+        );
+        assert_eq!(
+            task.command.as_deref(),
+            Some(r"delayq explain mail 'it'\''s-me'")
+        );
+        assert_eq!(task.severity, Severity::Error);
+    }
+    // An hour later it is over.
+    clock.advance(minutes(61));
+    assert!(
+        !doctor(&tasks)
+            .await
+            .iter()
+            .any(|one| one.found.contains("lost its lock"))
+    );
 }

@@ -27,7 +27,7 @@ impl Runs {
 
 #[task_worker(type = "order.cancel")]
 async fn cancel(order: &str, runs: Component<Runs>) -> TaskResult {
-    runs.0.0.fetch_add(1, Ordering::Relaxed);
+    runs.0.fetch_add(1, Ordering::Relaxed);
     match order {
         "bad" => Err(TaskError::dead("no such order")),
         _ => Ok(()),

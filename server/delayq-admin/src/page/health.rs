@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use delayq_ops::{Finding, Severity, examine};
-use delayq_plugin::Result;
+use delayq_ops::{Finding, Severity, Symptom, examine};
+use delayq_plugin::{Result, TaskType};
 
 use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
@@ -27,7 +27,8 @@ struct FindingRow {
     found: String,
     why: String,
     fix: String,
-    task_type: String,
+    command: String,
+    link: String,
     href: String,
 }
 
@@ -78,8 +79,7 @@ fn row(visit: &Visit, finding: &Finding) -> FindingRow {
         Severity::Warning => ("warn", "▲", "warning"),
         _ => ("calm", "i", "note"),
     };
-    let task_type = finding.task_type.as_ref();
-    let task_type = task_type.map_or_else(String::new, ToString::to_string);
+    let (link, to) = place(finding);
     FindingRow {
         class,
         icon,
@@ -87,7 +87,34 @@ fn row(visit: &Visit, finding: &Finding) -> FindingRow {
         found: visible(&finding.found),
         why: visible(&finding.why),
         fix: visible(&finding.fix),
-        href: visit.href(&Link::to("/type").with("name", &task_type)),
-        task_type,
+        command: visible(finding.command.as_deref().unwrap_or_default()),
+        link: link.to_owned(),
+        href: to.map_or_else(String::new, |to| visit.href(&to)),
+    }
+}
+
+/// Where the page shows what the finding is about: the words of the link, and its target.
+fn place(finding: &Finding) -> (&'static str, Option<Link>) {
+    let Some(task_type) = finding.task_type.as_ref().map(TaskType::as_str) else {
+        return match finding.symptom {
+            Symptom::Versions | Symptom::Crashes => {
+                ("see the instances", Some(Link::to("/instances")))
+            }
+            _ => ("", None),
+        };
+    };
+    match (finding.symptom, &finding.task_id) {
+        (Symptom::Dead, _) => {
+            let dead = Link::to("/dead").with("type", task_type);
+            ("see the dead tasks", Some(dead))
+        }
+        (Symptom::Overdue | Symptom::Locks | Symptom::Crashes, Some(id)) => {
+            let task = Link::to("/task").with("type", task_type);
+            ("see the task", Some(task.with("id", id.as_str())))
+        }
+        _ => (
+            "see the type",
+            Some(Link::to("/type").with("name", task_type)),
+        ),
     }
 }

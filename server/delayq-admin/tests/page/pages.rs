@@ -87,7 +87,8 @@ async fn the_pages_say_what_there_is() {
         ("/dead?type=mail.*", "Nothing is dead"),
         ("/instances", "shop-3"),
         ("/log", "10.0.0.9"),
-        ("/health", "resume sms.sent, if the reason is gone"),
+        ("/health", "<code>delayq resume sms.sent</code>"),
+        ("/health", "/dead?type="),
     ] {
         let text = get(&page, path).await.text;
         let text = text.replace("<span aria-hidden=\"true\">†</span>", "†");

@@ -14,7 +14,7 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_service::access::{Caller, client_address};
-use delayq_service::brake::Guesser;
+use delayq_service::brake::{Guesser, count_failed_login};
 use delayq_service::problem::Problem;
 use delayq_service::same_site::is_same_site;
 use percent_encoding::percent_decode_str;
@@ -203,6 +203,7 @@ fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
     let known = accounts.get_key_value(&credentials.user);
     let guesser = Guesser::new(known.map(|(user, _)| user.clone()), address);
     if let Err(wait) = front.brake.attempt(&guesser) {
+        count_failed_login("lmstfy_admin");
         tracing::warn!(
             address = origin,
             "too many wrong passwords; this one is not checked"
@@ -214,6 +215,7 @@ fn check_account(front: &Lmstfy, head: &Parts) -> Result<(), Refused> {
         )));
     }
     if !known.is_some_and(|(_, password)| credentials.has(password)) {
+        count_failed_login("lmstfy_admin");
         tracing::warn!(
             address = origin,
             "a password of the lmstfy administration was wrong"

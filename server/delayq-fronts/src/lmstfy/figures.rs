@@ -7,6 +7,62 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The prefix of every name.
 const PREFIX: &str = "infra_lmstfy_";
 
+/// The meaning of each figure, by its name without the prefix.
+const HELP: [(&str, &str); 20] = [
+    ("http_http_codes", "Answered requests"),
+    (
+        "http_latency_milliseconds",
+        "From a request to its answer, of requests that succeeded",
+    ),
+    (
+        "http_rate_limit",
+        "Requests refused by the limit of a token",
+    ),
+    ("redis_consume_multi_jobs", "Jobs consumed"),
+    ("redis_consume_queue_jobs", "Jobs consumed, by queue"),
+    (
+        "redis_deadletter_respawn_jobs",
+        "Dead jobs that were respawned",
+    ),
+    ("redis_deadletter_sizes", "Dead jobs of a queue"),
+    (
+        "redis_job_ack_elapsed_ms",
+        "The age of a job when it was deleted",
+    ),
+    (
+        "redis_job_elapsed_ms",
+        "The age of a job when it was consumed",
+    ),
+    ("redis_pool_add_jobs", "Jobs stored"),
+    ("redis_pool_delete_jobs", "Jobs deleted"),
+    ("redis_pool_get_jobs", "Jobs read to be consumed"),
+    ("redis_publish_jobs", "Jobs published"),
+    ("redis_publish_queue_jobs", "Jobs published, by queue"),
+    (
+        "redis_queue_direct_push_jobs",
+        "Jobs published without a delay",
+    ),
+    ("redis_queue_pop_jobs", "Jobs taken from their queue"),
+    ("redis_queue_sizes", "Jobs of a queue that are ready"),
+    ("redis_timer_add_jobs", "Jobs published with a delay"),
+    (
+        "redis_timer_due_jobs",
+        "Jobs consumed that had a delay or were tried again",
+    ),
+    (
+        "redis_timer_sizes",
+        "Jobs that wait for their time or are being worked on",
+    ),
+];
+
+/// The two lines before the values of a figure.
+fn head(text: &mut String, name: &str, kind: &str) {
+    if let Some((_, help)) = HELP.iter().find(|(known, _)| *known == name) {
+        writeln!(text, "# HELP {PREFIX}{name} {help}").ok();
+    }
+    writeln!(text, "# TYPE {PREFIX}{name} {kind}").ok();
+}
+
 /// Counts and histograms, by name and labels.
 #[derive(Debug, Default)]
 pub(super) struct Figures(Mutex<Kept>);
@@ -58,13 +114,13 @@ impl Figures {
     pub(super) fn render(&self) -> String {
         let (kept, mut text) = (self.kept(), String::new());
         for (name, counts) in &kept.counts {
-            writeln!(text, "# TYPE {PREFIX}{name} counter").ok();
+            head(&mut text, name, "counter");
             for (labels, count) in counts {
                 writeln!(text, "{PREFIX}{name}{{{labels}}} {count}").ok();
             }
         }
         for (name, histograms) in &kept.histograms {
-            writeln!(text, "# TYPE {PREFIX}{name} histogram").ok();
+            head(&mut text, name, "histogram");
             for (labels, histogram) in histograms {
                 histogram.render(&format!("{PREFIX}{name}"), labels, &mut text);
             }
@@ -75,7 +131,7 @@ impl Figures {
 
 /// A gauge as text.
 pub(super) fn gauge(text: &mut String, name: &str, values: &[(String, u64)]) {
-    writeln!(text, "# TYPE {PREFIX}{name} gauge").ok();
+    head(text, name, "gauge");
     for (labels, value) in values {
         writeln!(text, "{PREFIX}{name}{{{labels}}} {value}").ok();
     }
@@ -140,5 +196,26 @@ impl DurationHistogram {
         writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}").ok();
         writeln!(text, "{name}_sum{{{labels}}} {sum}").ok();
         writeln!(text, "{name}_count{{{labels}}} {count}").ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_meaning() {
+        let code = [
+            include_str!("admin.rs"),
+            include_str!("api.rs"),
+            include_str!("call.rs"),
+        ]
+        .concat();
+        let words = code.split('"').skip(1).step_by(2);
+        let is_figure = |word: &&str| word.starts_with("http_") || word.starts_with("redis_");
+        let mut used: Vec<_> = words.filter(is_figure).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used, HELP.map(|(name, _)| name));
     }
 }

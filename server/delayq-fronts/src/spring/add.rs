@@ -2,12 +2,12 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use delayq_endpoint::SpringJob;
+use delayq_endpoint::{SpringJob, spelled_id, spelled_type};
 use delayq_plugin::{DelayQueueJob, Timestamp};
 use delayq_service::access::Submit;
 use delayq_service::body::read;
 use delayq_service::operation::{Submission, submit_one};
-use delayq_service::push::SPRING_TIME;
+use delayq_service::push::{SPRING_ID, SPRING_TIME, SPRING_TYPE};
 
 use super::answer::SpringError;
 use super::caller::Asking;
@@ -37,9 +37,21 @@ pub(super) fn read_job(body: &[u8]) -> Result<DelayQueueJob, String> {
     // Without the application's name, no instance can be found.
     let app = job.app_name.ok_or_else(|| missing("appName"))?;
     let message = job.params.unwrap_or_default();
-    let due_at = Timestamp::from_millis(job.delay_time);
-    let task_type = format!("{}-{task}", app.to_lowercase());
-    let new = DelayQueueJob::raw(task_type, message).id(id);
-    let new = new.header(SPRING_TIME, job.delay_time.to_string());
-    Ok(new.at(due_at).replace().again_if_running())
+    let (app, spelled) = (app.to_lowercase(), spelled_type(&task));
+    let task_type = format!("{}-{spelled}", spelled_type(&app));
+    let mut new = DelayQueueJob::raw(task_type, message).id(spelled_id(&id));
+    new = new.header(SPRING_TIME, job.delay_time.to_string());
+    // Instances are told the names as the caller wrote them.
+    if spelled != task {
+        new = new.header(SPRING_TYPE, task.clone());
+    }
+    if spelled_id(&id) != id {
+        new = new.header(SPRING_ID, id.clone());
+    }
+    // 0, which a caller leaves out, and less mean now. A small time may be one in seconds: it is
+    // refused as everywhere.
+    if job.delay_time > 0 {
+        new = new.at(Timestamp::from_millis(job.delay_time));
+    }
+    Ok(new.replace().again_if_running())
 }

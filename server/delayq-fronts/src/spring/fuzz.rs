@@ -1,7 +1,7 @@
 //! Entry points of the fuzz targets for applications of the Spring delay queue.
 
 use delayq_core::Limits;
-use delayq_endpoint::SpringJob;
+use delayq_endpoint::{SpringJob, spelled_id, spelled_type};
 use delayq_plugin::Timestamp;
 
 use super::add::read_job;
@@ -17,16 +17,19 @@ pub fn spring_job(body: &[u8], now_ms: i64) -> Option<String> {
     let sent: SpringJob = serde_json::from_slice(body).ok()?;
     let written = serde_json::to_string(&sent).ok()?;
     let app = sent.app_name.clone()?.to_lowercase();
+    let app = spelled_type(&app);
     let job = read_job(body).ok()?;
     let size = job.message().len();
     let now = Timestamp::from_millis(now_ms);
     let task = job.into_task(&Limits::default(), now).ok()?;
-    let within = task.task_type.as_str().strip_prefix(&app);
+    let within = task.task_type.as_str().strip_prefix(&*app);
     let within = within.and_then(|rest| rest.strip_prefix('-'));
-    assert_eq!(within, sent.task_type.as_deref());
+    let spelled = sent.task_type.as_deref().map(spelled_type);
+    assert_eq!(within, spelled.as_deref());
+    let spelled = sent.task_id.as_deref().map(spelled_id);
     assert_eq!(
         (Some(task.id.as_str()), task.message.len()),
-        (sent.task_id.as_deref(), size)
+        (spelled.as_deref(), size)
     );
     Some(written)
 }

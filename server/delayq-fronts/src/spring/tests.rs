@@ -150,6 +150,7 @@ async fn application() -> (ServiceConfig, UnboundedReceiver<(HeaderMap, String)>
     let registered: Value = serde_json::from_str(RECORDED.lines().next().unwrap()).unwrap();
     let mut instance = registered["body"]["instance"].clone();
     instance["port"]["$"] = json!(address.port());
+    instance["metadata"]["delay-queue:task"] = json!("task1, task2, prüfung");
     let registry = json!({"applications": {"application": [
         {"name": "FAKE-APP", "instance": [instance]},
     ]}})
@@ -203,6 +204,34 @@ async fn an_application_of_the_original_sends_a_task_and_is_called_byte_for_byte
         .tasks
         .wait_for_reply("fake-app-task1", "t1", Duration::from_secs(20));
     assert_eq!(ended.await.unwrap().outcome, ReplyOutcome::Done);
+
+    // What Jackson takes, and names beyond those of tasks; the application is told them as sent.
+    let odd = json!({"taskId": "größe 7", "taskType": "prüfung", "appName": "Fake-App",
+        "delayTime": -1, "params": 42});
+    assert_eq!(site.ask("POST", "/job/add", &odd).await.status, 200);
+    let (_, body) = tokio::time::timeout(Duration::from_secs(20), called.recv())
+        .await
+        .expect("it is called")
+        .unwrap();
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let wanted = json!({"taskId": "größe 7", "taskType": "prüfung", "appName": "fake-app",
+        "delayTime": -1, "params": "42"});
+    assert_eq!(body, wanted);
+    // The names of another task change nothing of what a task is.
+    let forged = DelayQueueJob::raw("fake-app-task1", "x")
+        .id("own")
+        .header("spring-task-type", "task2")
+        .header("spring-task-id", "other");
+    space.tasks.send(forged).await.unwrap();
+    let (_, body) = tokio::time::timeout(Duration::from_secs(20), called.recv())
+        .await
+        .expect("it is called")
+        .unwrap();
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (&body["taskId"], &body["taskType"]),
+        (&json!("own"), &json!("task1"))
+    );
     site.server.close().await;
 }
 

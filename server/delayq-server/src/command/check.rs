@@ -18,6 +18,7 @@ use crate::server::{Server, ServerError};
 use delayq_fronts::Front;
 #[cfg(feature = "beanstalkd")]
 use delayq_fronts::{ListenError, Listeners};
+use delayq_service::access::TokenBook;
 #[cfg(feature = "beanstalkd")]
 use delayq_service::config::BeanstalkConfig;
 use delayq_service::config::Config;
@@ -30,6 +31,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     stores(&config, &mut failed).await;
     failed.extend(told("tls", tls(&config)));
     failed.extend(told("push", push(&config)));
+    failed.extend(told("bootstrap token", bootstrap_token(&config)));
     let mut listeners = vec![("listen".to_owned(), Some(config.listen))];
     listeners.push(("admin.listen".to_owned(), config.admin.listen));
     if let Some(missing) = Front::not_built(&config) {
@@ -58,6 +60,16 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
         "not ready: {}",
         failed.join(", ")
     )))
+}
+
+/// Reads the first token of a new server, if the configuration gives one.
+fn bootstrap_token(config: &Config) -> Result<String, String> {
+    match config.given_token().map_err(|error| error.to_string())? {
+        None => Ok("off".to_owned()),
+        Some(text) => TokenBook::check_given(&text)
+            .map(|()| "ok".to_owned())
+            .map_err(str::to_owned),
+    }
 }
 
 /// Checks the Unix socket of the beanstalkd protocol.
@@ -206,8 +218,9 @@ fn push(config: &Config) -> Result<String, String> {
         return Ok("ok".to_owned());
     };
     let refused = |why: &str| format!("push.ca_file \"{}\": {why}", file.display());
-    let certificates = CertificateDer::pem_file_iter(file);
-    let certificates = certificates.map_err(|error| refused(&error.to_string()))?;
+    let pem = std::fs::read(file).map_err(|error| refused(&error.to_string()))?;
+    let pem = pem.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&pem);
+    let certificates = CertificateDer::pem_slice_iter(pem);
     let certificates: Result<Vec<_>, _> = certificates.collect();
     match certificates {
         Err(error) => Err(refused(&error.to_string())),

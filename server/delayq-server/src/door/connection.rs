@@ -10,7 +10,9 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
+use delayq_core::error::readable_tls;
 use delayq_service::body::is_grpc_call;
+use delayq_service::server_metric::CONNECTIONS;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -45,14 +47,14 @@ struct OpenConnection(&'static str);
 
 impl OpenConnection {
     fn new(listener: &'static str) -> Self {
-        metrics::gauge!("delayq_server_connections", "listener" => listener).increment(1);
+        metrics::gauge!(CONNECTIONS, "listener" => listener).increment(1);
         Self(listener)
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        metrics::gauge!("delayq_server_connections", "listener" => self.0).decrement(1);
+        metrics::gauge!(CONNECTIONS, "listener" => self.0).decrement(1);
     }
 }
 
@@ -88,7 +90,10 @@ impl Connection {
             done = handshake => match done {
                 Ok(Ok(Some(stream))) => self.drive(stream).await,
                 Ok(Ok(None)) => {}
-                Ok(Err(error)) => tls.handshakes.failed(self.peer, &error),
+                Ok(Err(error)) => {
+                    let error = error.to_string();
+                    tls.handshakes.failed(self.peer, &readable_tls(&error));
+                }
                 Err(_) => tls.handshakes.failed(self.peer, &"it took too long"),
             },
             () = self.door.stopping.ended() => {}

@@ -183,8 +183,17 @@ impl Files {
     }
 }
 
+/// The byte order mark that some editors write before a text. No reader of PEM takes it.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|error| TlsError::Unreadable {
+    let mut read = fs::read(path);
+    if let Ok(pem) = &mut read
+        && pem.starts_with(MARK)
+    {
+        pem.drain(..MARK.len());
+    }
+    read.map_err(|error| TlsError::Unreadable {
         option,
         path: path.to_owned(),
         error,

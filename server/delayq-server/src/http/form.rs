@@ -11,6 +11,7 @@ use delayq_plugin::{
     Cursor, DelayQueueJob, IntoDelay, IntoTime, Receipt, TaskId, TaskInfo, TaskState, Timestamp,
     When,
 };
+use delayq_service::json::MillisOrText;
 use delayq_service::problem::Problem;
 use delayq_service::push::refuse_reserved;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -57,6 +58,7 @@ pub(crate) struct CreateOptions {
 /// A span or time: text, or a number of milliseconds.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[allow(dead_code, reason = "it is the schema of what `text_or_number` reads")]
 pub(super) enum TextOrNumber {
     Number(i64),
     Text(String),
@@ -66,10 +68,10 @@ pub(super) enum TextOrNumber {
 pub(super) fn text_or_number<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
-    let form: Option<TextOrNumber> = Option::deserialize(deserializer)?;
+    let form: Option<MillisOrText> = Option::deserialize(deserializer)?;
     Ok(form.map(|form| match form {
-        TextOrNumber::Number(number) => number.to_string(),
-        TextOrNumber::Text(text) => text,
+        MillisOrText::Millis(number) => number.to_string(),
+        MillisOrText::Text(text) => text,
     }))
 }
 
@@ -83,13 +85,18 @@ pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     delay.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-/// Parses a time: digits are milliseconds since the epoch, anything else is RFC 3339.
+/// Parses a time: digits are milliseconds since the epoch, anything else is RFC 3339. In a query a
+/// `+` that is not escaped is a blank, so a blank before the zone is taken as one.
 pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
-    match text.parse() {
-        Ok(ms) => Ok(Timestamp::from_millis(ms)),
-        Err(_) => text
-            .into_time()
-            .map_err(|error| Problem::bad_request(error.to_string())),
+    if let Ok(ms) = text.parse() {
+        return Ok(Timestamp::from_millis(ms));
+    }
+    let unescaped = text
+        .rsplit_once(' ')
+        .and_then(|(time, zone)| format!("{time}+{zone}").into_time().ok());
+    match (text.into_time(), unescaped) {
+        (Ok(time), _) | (Err(_), Some(time)) => Ok(time),
+        (Err(error), None) => Err(Problem::bad_request(error.to_string())),
     }
 }
 
@@ -375,6 +382,44 @@ impl From<TaskInfo> for TaskView {
             headers: task.headers,
             last_error: task.history.last_error,
             cancel_requested: task.cancel_requested,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plus_that_a_query_lost_is_that_of_the_zone() {
+        let wanted = read_time("2026-12-24T18:00:00+01:00").unwrap();
+        assert_eq!(read_time("2026-12-24T18:00:00 01:00").unwrap(), wanted);
+        assert!(read_time("2026-12-24T18:00:00 soon").is_err());
+    }
+
+    #[test]
+    fn a_number_may_be_a_whole_double_and_is_told_by_its_name() {
+        #[derive(Debug, Deserialize)]
+        struct Form {
+            #[serde(deserialize_with = "text_or_number")]
+            delay: Option<String>,
+        }
+        let read = |text: &str| serde_json::from_str::<Form>(&format!("{{\"delay\":{text}}}"));
+        for (text, wanted) in [
+            ("1000.0", "1000"),
+            ("1e3", "1000"),
+            ("-5", "-5"),
+            ("\"30s\"", "30s"),
+        ] {
+            assert_eq!(read(text).unwrap().delay.as_deref(), Some(wanted), "{text}");
+        }
+        assert_eq!(read("null").unwrap().delay, None);
+        for bad in ["1.5", "1e300", "true", "[1]"] {
+            let said = read(bad).unwrap_err().to_string();
+            assert!(
+                said.contains("a whole number of milliseconds, or a text"),
+                "{said}"
+            );
         }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn metrics(_: Everywhere<Read>, State(app): State<App>) -> Resp
 
 /// All metrics as text.
 pub(crate) fn shown(app: &App) -> Response {
-    match app.meter.render() {
+    match app.metrics() {
         Some(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
         None => Problem::not_found("this process has another recorder of metrics").into_response(),
     }

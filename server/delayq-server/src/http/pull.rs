@@ -187,9 +187,34 @@ impl<S: Send + Sync> FromRequestParts<S> for IsRaw {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let accept = parts.headers.get(ACCEPT);
         let accept = accept.and_then(|value| value.to_str().ok());
-        Ok(Self(accept.is_some_and(|accept| {
-            accept.trim() == "application/octet-stream"
-        })))
+        Ok(Self(accept.is_some_and(prefers_bytes)))
+    }
+}
+
+/// True if an `Accept` header prefers bytes to JSON: it names bytes, and JSON not at all, later, or
+/// with less weight.
+fn prefers_bytes(accept: &str) -> bool {
+    let weight_of = |wanted: &str| {
+        let ranges = accept.split(',').enumerate();
+        let mut weights = ranges.filter_map(|(place, range)| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_wanted = parts.next()?.eq_ignore_ascii_case(wanted);
+            let q = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+            // Without a weight it is 1.
+            let weight = q.map_or(Some(1.0), |q| q.trim().parse::<f32>().ok());
+            is_wanted.then_some((weight.unwrap_or(0.0), place))
+        });
+        weights.next().filter(|(weight, _)| *weight > 0.0)
+    };
+    match (
+        weight_of("application/octet-stream"),
+        weight_of("application/json"),
+    ) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some((bytes, place)), Some((json, later))) => {
+            bytes > json || (bytes >= json && place < later)
+        }
     }
 }
 
@@ -258,4 +283,32 @@ fn bytes(handover: Handover) -> Response {
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefers_bytes;
+
+    #[test]
+    fn a_list_of_types_is_read_by_weight_and_order() {
+        for (accept, prefers) in [
+            ("application/octet-stream", true),
+            ("application/octet-stream;q=1", true),
+            ("application/octet-stream, */*;q=0.1", true),
+            ("Application/Octet-Stream , application/json;q=0.5", true),
+            (
+                "application/json;q=0.5, application/octet-stream;q=0.6",
+                true,
+            ),
+            ("application/octet-stream, application/json", true),
+            ("application/json, application/octet-stream", false),
+            ("application/octet-stream;q=0", false),
+            ("application/octet-stream;q=0.2, application/json", false),
+            ("*/*", false),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            assert_eq!(prefers_bytes(accept), prefers, "{accept}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_service::access::Read;
 use delayq_service::body::read;
-use delayq_service::brake::Guesser;
+use delayq_service::brake::{Guesser, count_failed_login};
 use delayq_service::context::Everywhere;
 use delayq_service::same_site::is_same_site;
 
@@ -121,10 +121,12 @@ pub(super) async fn login(
     let text = token.trim();
     let guesser = Guesser::new(panel.app.tokens.id_of(text), Some(peer.ip()));
     if let Err(wait) = panel.brake.attempt(&guesser) {
+        count_failed_login("admin");
         tracing::warn!(address = %peer.ip(), "too many failed logins; this login is refused");
         return braked(wait);
     }
     let Some(admitted) = panel.app.tokens.admit(text) else {
+        count_failed_login("admin");
         tracing::warn!(address = %peer.ip(), "a login failed");
         let text = "This token is not known, has expired or was revoked.";
         return page(StatusCode::UNAUTHORIZED, &LoginPage { text });

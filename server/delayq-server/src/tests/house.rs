@@ -335,7 +335,7 @@ impl House {
 
     /// The lines of `/metrics` of this namespace that begin so.
     pub(super) async fn counts(&self, name: &str) -> Vec<String> {
-        self.metrics(&format!("{name}{{namespace=\"{}\"", self.namespace))
+        self.metrics(&format!("{name}{{delayq_namespace=\"{}\"", self.namespace))
             .await
     }
 

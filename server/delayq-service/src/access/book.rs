@@ -12,9 +12,19 @@ use super::secret::{Presented, SecretHash, generate};
 use super::token::EarlierSecret;
 use super::{Scope, Token};
 use crate::folder_cache::{Contents, FolderCache};
+use crate::server_metric::TOKENS;
 
 /// The folder of documents that holds the tokens.
 const FOLDER: &str = "tokens";
+
+/// The states of tokens in the metric.
+const VALID: &str = "valid";
+const ENDING: &str = "ending";
+const ENDED: &str = "ended";
+/// A token for longer than this counts as ending in its last days.
+const LONG_MS: i64 = 30 * DAY_MS;
+const SOON_MS: i64 = 7 * DAY_MS;
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The properties of a new token.
 #[derive(Clone, Debug)]
@@ -121,6 +131,23 @@ impl TokenBook {
         present.is_some_and(|present| present.admits(&admitted.secret, self.clock.now()))
     }
 
+    /// Sets the metric of the tokens, by their state.
+    pub(crate) fn measure(&self) {
+        let now = self.clock.now().as_millis();
+        let states = self.tokens.get();
+        let states = states.0.values().map(|token| state(token, now));
+        let mut counts = [(VALID, 0_u32), (ENDING, 0), (ENDED, 0)];
+        for state in states {
+            let counted = counts.iter_mut().find(|(name, _)| *name == state);
+            if let Some((_, count)) = counted {
+                *count += 1;
+            }
+        }
+        for (state, count) in counts {
+            metrics::gauge!(TOKENS, "state" => state).set(count);
+        }
+    }
+
     /// All tokens, sorted by id.
     pub fn all(&self) -> Vec<Arc<Token>> {
         let mut tokens: Vec<_> = self.tokens.get().0.values().cloned().collect();
@@ -132,7 +159,39 @@ impl TokenBook {
     pub async fn create(&self, new: NewToken) -> Result<(Token, String)> {
         let id = ulid::Ulid::generate().to_string();
         let (text, hash) = generate(&id).map_err(no_random)?;
-        let token = Token {
+        let token = self.token(new, id, hash);
+        self.write(&token, Expected::Absent).await?;
+        Ok((token, text))
+    }
+
+    /// Refuses a text that cannot be a token.
+    ///
+    /// # Errors
+    /// The form of a token.
+    pub fn check_given(text: &str) -> std::result::Result<(), &'static str> {
+        Presented::given(text).map(drop)
+    }
+
+    /// Creates a token with a text that somebody made up. Another server may have done so at the
+    /// same time.
+    ///
+    /// # Errors
+    /// The text has another form than a token; a store error.
+    pub async fn create_given(&self, new: NewToken, text: &str) -> Result<()> {
+        let given = Presented::given(text).map_err(refused)?;
+        let token = self.token(new, given.id.to_owned(), given.stored_hash());
+        let written = self.write(&token, Expected::Absent).await;
+        if written.is_err() {
+            self.tokens.read().await?;
+            if self.admit(text).is_some() {
+                return Ok(());
+            }
+        }
+        written
+    }
+
+    fn token(&self, new: NewToken, id: String, hash: String) -> Token {
+        Token {
             v: Token::VERSION,
             id,
             name: new.name,
@@ -146,9 +205,7 @@ impl TokenBook {
             max_pending: new.max_pending,
             hash,
             earlier: None,
-        };
-        self.write(&token, Expected::Absent).await?;
-        Ok((token, text))
+        }
     }
 
     /// Gives a token a new secret. The present secret stays valid for `overlap`. Returns `None` if
@@ -182,6 +239,20 @@ impl TokenBook {
     }
 }
 
+/// The state of a token as a metric label. A token that was made for a short time does not count as
+/// ending: whoever made it knows.
+fn state(token: &Token, now: i64) -> &'static str {
+    let Some(end) = token.expires_at else {
+        return VALID;
+    };
+    let is_long = end.saturating_sub(token.created_at) > LONG_MS;
+    match end.saturating_sub(now) {
+        ..=0 => ENDED,
+        left if is_long && left < SOON_MS => ENDING,
+        _ => VALID,
+    }
+}
+
 fn refused(reason: &str) -> Error {
     Error::InvalidInput {
         what: "token",
@@ -191,4 +262,24 @@ fn refused(reason: &str) -> Error {
 
 fn no_random(error: getrandom::Error) -> Error {
     refused(&format!("the system has no random numbers: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_ending_in_its_last_week_if_it_was_made_for_longer_than_a_month() {
+        let of = |days: Option<i64>, passed: i64| {
+            let expires_at = days.map(|days| days * DAY_MS);
+            let token = serde_json::json!({"v": 1, "id": "a", "name": "a", "scopes": ["read"],
+                "namespace": "*", "types": [], "created_at": 0, "expires_at": expires_at, "hash": ""});
+            state(&serde_json::from_value(token).unwrap(), passed * DAY_MS)
+        };
+        assert_eq!(of(None, 5_000), VALID);
+        assert_eq!(of(Some(90), 82), VALID);
+        assert_eq!(of(Some(90), 84), ENDING);
+        assert_eq!(of(Some(90), 90), ENDED);
+        assert_eq!(of(Some(7), 3), VALID, "made for a week");
+    }
 }

@@ -10,6 +10,9 @@ use subtle::ConstantTimeEq;
 
 /// Random bytes of a secret: 256 bits.
 const BYTES: usize = 32;
+/// The longest id, and the shortest secret, of a token that somebody made up.
+const MAX_ID_BYTES: usize = 40;
+const MIN_SECRET_BYTES: usize = 32;
 /// The prefix of every token, so that secret scanners find it in source code.
 const PREFIX: &str = "dq";
 
@@ -27,6 +30,28 @@ impl<'a> Presented<'a> {
         let (id, secret) = rest.split_once('_')?;
         let is_token = prefix == PREFIX && !id.is_empty() && !secret.is_empty();
         is_token.then_some(Self { id, secret })
+    }
+
+    /// Reads a token that somebody made up. Its secret must be too long to be guessed.
+    ///
+    /// # Errors
+    /// The form that a token must have.
+    pub(super) fn given(text: &'a str) -> Result<Self, &'static str> {
+        let is_id =
+            |id: &str| id.len() <= MAX_ID_BYTES && id.bytes().all(|c| c.is_ascii_alphanumeric());
+        let is_secret = |secret: &str| {
+            secret.len() >= MIN_SECRET_BYTES && secret.bytes().all(|c| c.is_ascii_graphic())
+        };
+        let read = Self::read(text).filter(|one| is_id(one.id));
+        read.filter(|one| is_secret(one.secret)).ok_or(
+            "a token is dq_ID_SECRET: an id of letters and digits, and a secret of at least 32 \
+             characters without blanks, such as dq_first_ and the output of `openssl rand -hex 32`",
+        )
+    }
+
+    /// The hash of the secret, to be stored.
+    pub(super) fn stored_hash(&self) -> String {
+        hash_of(self.secret)
     }
 
     /// The hash of the secret.
@@ -84,6 +109,21 @@ mod tests {
         assert!(!token.hash().is(&other) && !token.hash().is(""));
         for bad in ["", "dq", "dq_01ABC", "dq_01ABC_", "dq__x", "bearer_a_b"] {
             assert!(Presented::read(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_given_has_a_secret_that_nobody_guesses() {
+        let secret = "0123456789abcdef0123456789abcdef";
+        assert!(Presented::given(&format!("dq_first_{secret}")).is_ok());
+        for bad in [
+            "",
+            secret,
+            "dq_first_secret",
+            &format!("dq_fi-rst_{secret}"),
+            &format!("dq_first_{secret} "),
+        ] {
+            assert!(Presented::given(bad).is_err(), "{bad}");
         }
     }
 }

@@ -112,8 +112,8 @@ fn every_number_has_a_range_beyond_which_it_is_refused() {
     // Whatever else is not set is a place, and no number.
     let mut unset = unset("", &whole);
     let is_place = |option: &String| {
-        let ends = ["listen", "socket", "pool", "address"];
-        let files = ["certificate", "key", "client_ca", "ca_file"];
+        let ends = ["listen", "socket", "pool", "address", "_token"];
+        let files = ["certificate", "key", "client_ca", "_file"];
         ends.iter().chain(&files).any(|end| option.ends_with(end))
     };
     unset.retain(|option| !is_place(option));

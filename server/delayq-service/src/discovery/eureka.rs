@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::http::Uri;
-use delayq_endpoint::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH};
+use delayq_endpoint::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH, spelled_type};
 use delayq_plugin::TaskType;
 use serde_json::Value;
 use tracing::{debug, warn};
@@ -77,13 +77,17 @@ pub(super) fn instances(record: &Value, types_key: &str) -> Vec<Instance> {
         let text = metadata.and_then(|metadata| metadata.get(name)?.as_str());
         text.filter(|text| !text.is_empty())
     };
+    // With a prefix they are names of the Spring form, which may have any characters.
     let named = |text: &str, prefix: &str| -> BTreeSet<TaskType> {
         let names = text
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty());
-        let types = names.filter_map(|name| TaskType::new(format!("{prefix}{name}")).ok());
-        types.collect()
+        let types = names.map(|name| match prefix {
+            "" => name.to_owned(),
+            prefix => format!("{prefix}{}", spelled_type(name)),
+        });
+        types.filter_map(|name| TaskType::new(name).ok()).collect()
     };
     let mut instances = Vec::new();
     if let Some(text) = entry(types_key) {
@@ -99,7 +103,7 @@ pub(super) fn instances(record: &Value, types_key: &str) -> Vec<Instance> {
         let app = app(record);
         instances.push(Instance {
             url: format!("{home}{SPRING_PATH}"),
-            types: named(text, &format!("{app}-")),
+            types: named(text, &format!("{}-", spelled_type(&app))),
             form: Form::Spring { app },
             trust: Trust::Announced,
         });

@@ -219,9 +219,12 @@ impl Record {
                 () = self.is_new.notified() => {}
             }
             let (served, recent) = self.served();
+            // A tick that comes a moment early must not cost an interval.
             let is_due = match &announced {
                 None => !served.is_empty(),
-                Some((at, types)) => *types != served || at.elapsed() >= ANNOUNCE_INTERVAL,
+                Some((at, types)) => {
+                    *types != served || at.elapsed() + FLUSH / 2 >= ANNOUNCE_INTERVAL
+                }
             };
             if is_due {
                 let mut instance = self.instance.clone().serving(&served);

@@ -157,8 +157,11 @@ impl Courier {
         let system = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(system.certs);
         if let Some(file) = &self.config.ca_file {
-            match CertificateDer::pem_file_iter(file) {
-                Ok(certificates) => {
+            match std::fs::read(file) {
+                Ok(pem) => {
+                    // Some editors write a byte order mark.
+                    let pem = pem.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&pem);
+                    let certificates = CertificateDer::pem_slice_iter(pem);
                     roots.add_parsable_certificates(certificates.filter_map(Result::ok));
                 }
                 Err(error) => error!(?file, %error, "cannot read push.ca_file"),

@@ -8,6 +8,7 @@ use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use delayq_core::error::readable_tls;
 use delayq_plugin::store::{MAX_REPLY_BYTES, Reply};
 use delayq_plugin::{Clock, SystemClock, TaskError};
 use http_body_util::{BodyExt, Full};
@@ -122,7 +123,7 @@ pub(super) fn unreached(place: &str, error: &dyn std::error::Error) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    text
+    readable_tls(&text).into_owned()
 }
 
 /// Characters that the CloudEvents HTTP binding encodes in header values.

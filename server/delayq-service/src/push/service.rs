@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use delayq_core::log_limit::LogLimit;
-use delayq_endpoint::SpringJob;
+use delayq_endpoint::{SpringJob, spelled_id, spelled_type};
 use delayq_plugin::store::Reply;
 use delayq_plugin::{Clock, SystemClock, TaskError, TaskResult};
 use http_body_util::Full;
@@ -27,6 +27,10 @@ const MOST: usize = 16;
 
 /// The header with the time that a task's sender gave it. A retry does not change it.
 pub const SPRING_TIME: &str = "spring-delay-time";
+/// The headers with the id and the type as a caller of the Spring form wrote them, where those of
+/// the task are [spelled](delayq_endpoint::spelled_id).
+pub const SPRING_ID: &str = "spring-task-id";
+pub const SPRING_TYPE: &str = "spring-task-type";
 
 /// Limits log lines about tasks that no instance took.
 static UNTAKEN: LogLimit = LogLimit::new();
@@ -179,11 +183,17 @@ fn spring_body(parcel: &Parcel<'_>, app: &str) -> Result<Vec<u8>, TaskError> {
     })?;
     let (task_type, cx) = (parcel.cx.task_type().as_str(), parcel.cx);
     let task = task_type
-        .strip_prefix(app)
+        .strip_prefix(&*spelled_type(app))
         .and_then(|rest| rest.strip_prefix('-'));
+    let (task, id) = (task.unwrap_or(task_type), cx.id().as_str());
+    // Anybody may send these headers: they count only for what the task is.
+    let written = cx
+        .header(SPRING_TYPE)
+        .filter(|name| spelled_type(name) == task);
+    let written_id = cx.header(SPRING_ID).filter(|name| spelled_id(name) == id);
     let mut job = SpringJob::default();
-    job.task_id = Some(cx.id().to_string());
-    job.task_type = Some(task.unwrap_or(task_type).to_owned());
+    job.task_id = Some(written_id.unwrap_or(id).to_owned());
+    job.task_type = Some(written.unwrap_or(task).to_owned());
     let sent = cx.header(SPRING_TIME).and_then(|text| text.parse().ok());
     job.delay_time = sent.unwrap_or(cx.due_at().as_millis());
     job.params = Some(text.to_owned());

@@ -87,6 +87,19 @@ fn second() -> Span {
 }
 
 impl Target {
+    /// The kind as a metric label.
+    pub(super) fn kind(&self) -> &'static str {
+        if self.http.is_some() {
+            "http"
+        } else if self.grpc.is_some() {
+            "grpc"
+        } else if self.kafka.is_some() {
+            "kafka"
+        } else {
+            "service"
+        }
+    }
+
     /// Refuses a target that a server with these options may not push to. Other servers may have
     /// other options.
     pub(super) fn allowed(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {

@@ -11,6 +11,7 @@ use super::own_target::{self, OWN_TARGET};
 use super::parcel::Parcel;
 use super::seal::Subject;
 use super::{KeptTask, Target, barred, service};
+use crate::server_metric::PUSHES;
 
 /// How long a task without a target waits, so that another worker can serve its type.
 const NO_TARGET: Duration = Duration::from_secs(2);
@@ -95,10 +96,24 @@ fn repeated(retry: RetryPolicy, tried: u32, result: TaskResult) -> TaskResult {
 }
 
 async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
-    match target.service {
+    let result = match target.service {
         Some(_) => service::push(board, target, parcel).await,
         None => board.courier.push(target, parcel).await,
-    }
+    };
+    let outcome = match &result {
+        Ok(()) => "done",
+        Err(TaskError::Dead(_)) => "dead",
+        Err(TaskError::Release(..)) => "given_back",
+        Err(_) => "failed",
+    };
+    metrics::counter!(
+        PUSHES,
+        "delayq_namespace" => board.namespace.as_str().to_owned(),
+        "kind" => target.kind(),
+        "outcome" => outcome
+    )
+    .increment(1);
+    result
 }
 
 #[async_trait]

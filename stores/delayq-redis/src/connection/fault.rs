@@ -3,6 +3,7 @@
 use redis::{ErrorKind, RedisError};
 
 use delayq_core::Error;
+use delayq_core::error::readable_tls;
 
 /// The reason why there is no connection.
 #[derive(Clone)]
@@ -368,7 +369,7 @@ const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `defaul
 pub(super) fn text(error: &RedisError) -> String {
     let said = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => error.to_string(),
+        _ => readable_tls(&error.to_string()).into_owned(),
     };
     let end = said.find(", with args beginning with");
     end.and_then(|end| said.get(..end))

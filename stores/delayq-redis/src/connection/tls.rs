@@ -86,7 +86,10 @@ fn certificates_in(pem: &[u8], path: &Path, what: &str) -> Result<Vec<Certificat
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| refused(what, path, &format!("it cannot be read: {error}")))
+    let pem = std::fs::read(path);
+    let pem = pem.map_err(|error| refused(what, path, &format!("it cannot be read: {error}")))?;
+    // Some editors write a byte order mark, which no reader of PEM takes.
+    Ok(pem.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&pem).to_vec())
 }
 
 fn refused(what: &str, path: &Path, why: &str) -> Error {

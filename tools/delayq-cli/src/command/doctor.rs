@@ -24,6 +24,9 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Fail
             one_line(&one.why),
             one_line(&one.fix)
         );
+        if let Some(command) = &one.command {
+            text += &format!("  run: {}\n", styled(STRONG, &one_line(command)));
+        }
     }
     if findings.is_empty() {
         "nothing to mend".clone_into(&mut text);

@@ -44,6 +44,9 @@ fn text(line: &TypeLine) -> String {
         Some(Timestamp::MAX) => "until resumed".to_owned(),
         Some(until) => format!("until {}", moment(until, stats.now)),
     };
+    // The time that lies `known_for` back may be before the first task was sent.
+    let known_for = stats.remembered_since;
+    let known_for = known_for.map_or("-".to_owned(), |since| span(stats.now.since(since)));
     let limit = |limit: Option<String>| limit.unwrap_or_else(|| "-".to_owned());
     let totals = stats.totals;
     let [half, most] = line.lateness();
@@ -73,7 +76,7 @@ fn text(line: &TypeLine) -> String {
         ("ever expired", totals.expired.to_string()),
         ("failed attempts", totals.failed.to_string()),
         ("ended and known", stats.remembered.to_string()),
-        ("ends known since", at(stats.remembered_since)),
+        ("  each for", known_for),
         (
             "bound",
             limit(stats.max_pending.map(|most| most.to_string())),

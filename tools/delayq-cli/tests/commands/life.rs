@@ -70,6 +70,13 @@ fn life_of_types(stage: &Stage) {
     let symptoms = findings.as_array().expect("a list").iter();
     let unserved = symptoms.filter(|one| one["symptom"] == "unserved");
     assert_eq!(unserved.count(), 1, "{findings}");
+    for finding in findings.as_array().expect("a list") {
+        // What it tells to run can be run.
+        if let Some(command) = finding["command"].as_str() {
+            let words: Vec<_> = command.split(' ').skip(1).collect();
+            json(0, &words);
+        }
+    }
     json(0, &["resume", "mail.*"]);
     json(1, &["purge", "mail.send", "--state", "scheduled"]);
     json(

@@ -1,6 +1,8 @@
 //! Findings of a check of a store.
 
-use delayq_plugin::TaskType;
+use std::borrow::Cow;
+
+use delayq_plugin::{TaskId, TaskType};
 use serde::Serialize;
 
 /// One problem, or possible problem.
@@ -19,6 +21,61 @@ pub struct Finding {
     pub why: String,
     /// The action to take, or the line to change.
     pub fix: String,
+    /// The command of a shell that does it, or that shows what there is to decide, such as
+    /// `delayq resume report.nightly`; `None` if none helps.
+    pub command: Option<String>,
+    /// The task concerned, of several the one that waits longest or lost most locks.
+    pub task_id: Option<TaskId>,
+}
+
+impl Finding {
+    pub(super) fn new(
+        severity: Severity,
+        symptom: Symptom,
+        found: String,
+        why: &str,
+        fix: &str,
+    ) -> Self {
+        Self {
+            severity,
+            symptom,
+            task_type: None,
+            found,
+            why: why.to_owned(),
+            fix: fix.to_owned(),
+            command: None,
+            task_id: None,
+        }
+    }
+
+    /// The same finding, about a type.
+    pub(super) fn of_type(mut self, task_type: &TaskType) -> Self {
+        self.found = format!("{task_type}: {}", self.found);
+        self.task_type = Some(task_type.clone());
+        self
+    }
+
+    /// The same finding, with a command.
+    pub(super) fn with_command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// The same finding, about a task, with a command that takes its type and its id.
+    pub(super) fn of_task(mut self, verb: &str, task_type: &TaskType, id: &TaskId) -> Self {
+        self.command = Some(format!("delayq {verb} {task_type} {}", quoted(id.as_str())));
+        self.task_id = Some(id.clone());
+        self
+    }
+}
+
+/// The id as one word of a shell: ids have any ASCII characters but blanks and control characters.
+fn quoted(id: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/@%+=,".contains(c);
+    if id.chars().all(is_plain) && !id.starts_with('-') {
+        return Cow::Borrowed(id);
+    }
+    Cow::Owned(format!("'{}'", id.replace('\'', "'\\''")))
 }
 
 /// The severity of a finding; a larger one is worse.
@@ -59,4 +116,19 @@ pub enum Symptom {
     Full,
     /// Locks remain after their expiry, or belong to instances that are gone.
     Locks,
+    /// Processes end without an orderly stop, again and again: a task lost its lock several times,
+    /// or a host has several instances that fell silent.
+    Crashes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_one_word_of_a_shell() {
+        assert_eq!(quoted("order-42"), "order-42");
+        assert_eq!(quoted("a'b;$(c)"), r"'a'\''b;$(c)'");
+        assert_eq!(quoted("-rf"), "'-rf'");
+    }
 }

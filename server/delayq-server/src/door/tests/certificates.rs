@@ -35,8 +35,9 @@ impl Authority {
     /// Writes a new certificate and its key, as those who renew them do.
     pub(super) fn write(&self, folder: &Path) {
         let (certificate, key) = self.issue();
-        fs::write(folder.join("server.pem"), certificate).unwrap();
-        fs::write(folder.join("server.key"), key).unwrap();
+        // As an editor may write them: with a byte order mark.
+        fs::write(folder.join("server.pem"), format!("\u{feff}{certificate}")).unwrap();
+        fs::write(folder.join("server.key"), format!("\u{feff}{key}")).unwrap();
     }
 
     /// What a client trusts.

@@ -86,11 +86,11 @@ impl Scraper {
 }
 
 fn of_type(name: &str, task_type: &str, value: u32) -> String {
-    format!("{name}{{namespace=\"gauges\",type=\"{task_type}\"}} {value}")
+    format!("{name}{{delayq_namespace=\"gauges\",type=\"{task_type}\"}} {value}")
 }
 
 fn number(text: &str, name: &str, namespace: &str) -> f64 {
-    let series = format!("{name}{{namespace=\"{namespace}\"}} ");
+    let series = format!("{name}{{delayq_namespace=\"{namespace}\"}} ");
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(&series));
     value.unwrap().parse().unwrap()
@@ -158,7 +158,7 @@ async fn a_type_is_served_by_a_plugin_a_pull_worker_or_a_push_and_else_by_nobody
             of_type("delayq_due_tasks", NOBODY, 0),
             of_type("delayq_paused", "gauge.paused", 1),
             of_type("delayq_paused", "gauge.pull", 0),
-            "delayq_instances{namespace=\"gauges-empty\"} 0".to_owned(),
+            "delayq_instances{delayq_namespace=\"gauges-empty\"} 0".to_owned(),
         ]);
         let text = other.scrape_until(&wanted).await;
         // The plugin, the pull and the push.
