@@ -264,8 +264,8 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
     Some((event, live))
 }
 
-/// What keeps a page from being up to date. A view that is read rarely, because that takes long, says
-/// little about the store now: so a small call that all pages share asks it.
+/// What keeps a page from being up to date. A view that is read rarely, because that takes long,
+/// says little about the store now: so a small call that all pages share asks it.
 async fn trouble<T>(visit: &Visit, seen: &Seen<T>) -> Option<&'static str> {
     let is_down = |error: &Option<Error>| error.as_ref().is_some_and(|error| !is_mistake(error));
     if is_down(&seen.error) {

@@ -225,7 +225,7 @@ impl Search {
         if TaskId::new(&self.text).is_err() || !self.searches(SearchPlace::Id) {
             return Ok(());
         }
-        let calls = types.to_vec().into_iter().map(|task_type| async {
+        let calls = types.iter().cloned().map(|task_type| async {
             let task = tasks.find(task_type.as_str(), &self.text).await?;
             Ok::<_, delayq_plugin::Error>(task.map(|task| (task_type, task)))
         });

@@ -87,7 +87,8 @@ async fn a_stream_says_that_the_store_does_not_answer_and_that_it_is_back() {
     }
 }
 
-/// A large overview is read once in minutes. Its lamp was green for as long after the store was gone.
+/// A large overview is read once in minutes. Its lamp was green for as long after the store was
+/// gone.
 #[tokio::test]
 async fn a_view_that_is_read_rarely_says_at_once_that_the_store_does_not_answer() {
     let shop = Shop::busy().await;

@@ -194,9 +194,7 @@ impl RouteView {
                 .collect(),
         }
     }
-}
 
-impl RouteView {
     /// Its place in its group: what everybody begins with, then short paths.
     fn place(&self) -> (usize, usize, String, usize) {
         let methods = ["put", "post", "get", "patch", "delete"];
