@@ -7,8 +7,8 @@ use delayq_core::job::{check_content, check_delay};
 use delayq_core::operate::{Cursor, Page};
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
-    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskType,
-    Timestamp, When,
+    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskState,
+    TaskType, Timestamp, When,
 };
 use serde::Serialize;
 use tracing::debug;
@@ -29,6 +29,7 @@ use self::declared::Declared;
 use self::new_message::NewMessage;
 use self::reply_wait::ReplyWait;
 use self::sent::PendingSubmit;
+use crate::batch::BatchPage;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
@@ -393,6 +394,22 @@ impl TaskSubmitService {
     /// As for every call.
     pub async fn recurring_of(&self, task_type: &str) -> Result<Vec<RecurringInfo>> {
         recurrence::stored(self, &TaskType::new(task_type)?).await
+    }
+
+    /// A page of the batches whose watchers are in `state`: scheduled or running while they wait,
+    /// done once they are over. Pass a page's `next` to get the following page. Batches that are
+    /// over are known for the retention, latest first. A batch of a newer release is listed without
+    /// its counts.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn batches(
+        &self,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<BatchPage> {
+        batches::list(self, state, cursor, limit).await
     }
 
     /// Cancels the waiting occurrences of a recurring task and returns how many there were. `name`

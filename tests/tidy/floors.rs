@@ -203,6 +203,8 @@ const CRATES: [Crate; 16] = [
             "doctor",
             "dead",
             "overview",
+            "recurring",
+            "search",
             "transfer",
             "lmstfy",
             "fuzz",

@@ -66,8 +66,8 @@ pub struct BatchPage {
 }
 
 impl BatchSummary {
-    /// The batch of a watcher: of a task of type [`BATCH_TYPE`](crate::BATCH_TYPE), as the store has
-    /// it. A batch of a newer release has no counts.
+    /// The batch of a watcher: of a task of type [`BATCH_TYPE`](crate::BATCH_TYPE), as the store
+    /// has it. A batch of a newer release has no counts.
     ///
     /// # Errors
     /// `InvalidInput` for a task that is no watcher.

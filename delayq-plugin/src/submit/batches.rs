@@ -82,27 +82,18 @@ of_a_batch! {
     cancel_batch[name: &str] -> Option<BulkReport>: cancel;
 }
 
-impl TaskSubmitService {
-    /// A page of the batches whose watchers are in `state`: scheduled or running while they wait,
-    /// done once they are over. Pass a page's `next` to get the following page. Batches that are
-    /// over are known for the retention, latest first. A batch of a newer release is listed without
-    /// its counts.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn batches(
-        &self,
-        state: TaskState,
-        cursor: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<BatchPage> {
-        let page = self.list(BATCH_TYPE, state, cursor, limit).await?;
-        let batches = page.tasks.iter().map(BatchSummary::of);
-        Ok(BatchPage {
-            batches: batches.collect::<Result<_>>()?,
-            next: page.next,
-        })
-    }
+pub(super) async fn list(
+    tasks: &TaskSubmitService,
+    state: TaskState,
+    cursor: Option<&Cursor>,
+    limit: usize,
+) -> Result<BatchPage> {
+    let page = tasks.list(BATCH_TYPE, state, cursor, limit).await?;
+    let batches = page.tasks.iter().map(BatchSummary::of);
+    Ok(BatchPage {
+        batches: batches.collect::<Result<_>>()?,
+        next: page.next,
+    })
 }
 
 async fn send(tasks: &TaskSubmitService, mut batch: Batch) -> Result<BatchReceipt> {

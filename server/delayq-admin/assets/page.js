@@ -90,8 +90,9 @@
   // The lamp: what it says is what the last answer of the store was, not that there is a connection.
   const tell = (change, isHeld) => {
     if (isPaused) return;
-    if (change.trouble === "error") say("stale", `The store does not answer; shown is what it had at ${change.at || "no time"} UTC`);
-    else if (change.trouble === "slow") say("slow", `The store is slow; shown is what it had at ${change.at || "no time"} UTC`);
+    const shown = change.at ? `shown is what it had at ${change.at} UTC` : "nothing has been read yet";
+    if (change.trouble === "error") say("stale", `The store does not answer; ${shown}`);
+    else if (change.trouble === "slow") say("slow", `The store is slow; ${shown}`);
     else if (isHeld) say("held", "Updates wait while you are in a part of the page");
     else say("live", "The page is kept up to date");
   };

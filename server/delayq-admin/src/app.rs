@@ -53,6 +53,8 @@ pub(crate) struct Shelf {
     pub(crate) recurring: Cache<Vec<RecurringTask>>,
     pub(crate) batches: Cache<BatchesLook>,
     pub(crate) batch: Cache<BatchLook>,
+    /// Whether the store answers now.
+    pub(crate) pulse: Cache<()>,
 }
 
 impl fmt::Debug for App {

@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use delayq_plugin::{Error, Result};
+use delayq_plugin::{Error, Result, Timestamp};
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -171,7 +171,7 @@ fn render<P: Page>(page: &P, visit: &Visit, seen: &Seen<P::Data>) -> String {
             .error
             .as_ref()
             .map_or(String::new(), |error| visible(&error.to_string())),
-        is_reading: seen.is_reading,
+        is_reading: seen.is_reading && seen.error.is_none(),
         is_store: !seen.error.as_ref().is_some_and(is_mistake),
     };
     let freshness = freshness.render();
@@ -250,12 +250,8 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
     let seen = look(&live.page, &live.visit).await;
     let html = render(&live.page, &live.visit, &seen);
     let is_new = html != live.last;
-    let trouble = match &seen.error {
-        _ if seen.is_reading => Some("slow"),
-        Some(error) if !is_mistake(error) => Some("error"),
-        _ => None,
-    };
-    let at = seen.good.map(|good| Moment::of_day(good.at).to_string());
+    let trouble = trouble(&live.visit, &seen).await;
+    let at = seen.good.map(|good| clock_of(good.at));
     let change = Change {
         at: at.unwrap_or_default(),
         boot: &boot(&live.visit.app),
@@ -266,6 +262,35 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
     let event = Event::default().data(serde_json::to_string(&change).ok()?);
     live.last = html;
     Some((event, live))
+}
+
+/// What keeps a page from being up to date. A view that is read rarely, because that takes long,
+/// says little about the store now: so a small call that all pages share asks it.
+async fn trouble<T>(visit: &Visit, seen: &Seen<T>) -> Option<&'static str> {
+    let is_down = |error: &Option<Error>| error.as_ref().is_some_and(|error| !is_mistake(error));
+    if is_down(&seen.error) {
+        return Some("error");
+    }
+    let ask = Ask {
+        tasks: visit.tasks(),
+        key: String::new(),
+        patience: SHORT_PATIENCE,
+    };
+    let pulse = visit.app.shelf.pulse.get(ask, || {
+        let tasks = visit.tasks().clone();
+        async move { tasks.instances().await.map(|_| ()) }
+    });
+    let pulse = pulse.await;
+    if is_down(&pulse.error) {
+        return Some("error");
+    }
+    (seen.is_reading || pulse.is_reading).then_some("slow")
+}
+
+/// The time of day, in UTC.
+fn clock_of(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.get(11..19).unwrap_or(&text).to_owned()
 }
 
 /// The answer to an unknown path.

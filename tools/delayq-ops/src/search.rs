@@ -225,13 +225,11 @@ impl Search {
         if TaskId::new(&self.text).is_err() || !self.searches(SearchPlace::Id) {
             return Ok(());
         }
-        let calls = types.to_vec().into_iter().map(|task_type| async {
-            let task = tasks.find(task_type.as_str(), &self.text).await?;
-            Ok::<_, delayq_plugin::Error>(task.map(|task| (task_type, task)))
-        });
+        let calls = types.iter().cloned();
+        let calls = calls.map(|task_type| find(tasks, task_type, &self.text));
         let calls = stream::iter(calls).buffered(LOOKUPS);
         let tasks: Vec<_> = calls.try_collect().await?;
-        for (task_type, task) in tasks.into_iter().flatten() {
+        for FoundById { task_type, task } in tasks.into_iter().flatten() {
             if self.state.is_none_or(|state| state == task.state) {
                 found.add(task_type, task, SearchPlace::Id, self.text.clone());
             }
@@ -292,6 +290,21 @@ impl Search {
             }
         }
     }
+}
+
+/// A task with the id that is searched for.
+struct FoundById {
+    task_type: TaskType,
+    task: TaskInfo,
+}
+
+async fn find(
+    tasks: &TaskSubmitService,
+    task_type: TaskType,
+    id: &str,
+) -> Result<Option<FoundById>> {
+    let task = tasks.find(task_type.as_str(), id).await?;
+    Ok(task.map(|task| FoundById { task_type, task }))
 }
 
 async fn read(tasks: &TaskSubmitService, lane: Lane) -> Result<(Lane, Page)> {

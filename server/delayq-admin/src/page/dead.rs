@@ -78,6 +78,12 @@ struct JobRow {
     class: &'static str,
 }
 
+/// What this viewer may do. Who may requeue may stop a job, too.
+struct DeadRights {
+    requeue: bool,
+    discard: bool,
+}
+
 #[derive(Template)]
 #[template(path = "dead.html")]
 struct DeadBody<'a> {
@@ -92,11 +98,9 @@ struct DeadBody<'a> {
     rows: Vec<GroupRow>,
     left_out: usize,
     jobs: Vec<JobRow>,
-    may_stop: bool,
+    may: DeadRights,
     requeue: Option<String>,
     discard: Option<String>,
-    may_requeue: bool,
-    may_discard: bool,
 }
 
 impl Page for DeadPage {
@@ -148,8 +152,6 @@ impl Page for DeadPage {
             action: visit.href(&Link::to("/dead")),
             own: self.link().with("sort", self.sort.field()),
             heads: self.sort.heads(visit, &COLUMNS, || self.link()),
-            may_requeue: visit.may(Role::Operator),
-            may_discard: visit.may(Role::Admin),
             said: match data.groups.len() as u64 {
                 0 => "No dead tasks".to_owned(),
                 groups => format!(
@@ -162,7 +164,10 @@ impl Page for DeadPage {
             rows: groups.map(|group| row(visit, group, now)).collect(),
             left_out: data.groups.len().saturating_sub(MOST),
             jobs: jobs.iter().map(|job| job_row(job, now)).collect(),
-            may_stop: visit.may(Role::Operator),
+            may: DeadRights {
+                requeue: visit.may(Role::Operator),
+                discard: visit.may(Role::Admin),
+            },
             requeue: all("/dead/requeue", Role::Operator),
             discard: all("/dead/discard", Role::Admin),
         }

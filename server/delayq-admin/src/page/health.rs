@@ -11,7 +11,7 @@ use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
-use crate::said::visible;
+use crate::said::{capital, visible};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
@@ -85,7 +85,7 @@ fn row(visit: &Visit, finding: &Finding) -> FindingRow {
         icon,
         severity,
         found: visible(&finding.found),
-        why: visible(&finding.why),
+        why: capital(&visible(&finding.why)),
         fix: visible(&finding.fix),
         command: visible(finding.command.as_deref().unwrap_or_default()),
         link: link.to_owned(),

@@ -28,7 +28,7 @@ const COLUMNS: [Column; 10] = [
     Column::number("done", "Done"),
     Column::number("failed", "Failed"),
     Column::number("p99", "Late p99"),
-    Column::number("types", "Types").titled("the types that it serves"),
+    Column::number("types", "Types").left(),
 ];
 
 /// The list of instances.

@@ -39,7 +39,7 @@ impl TaskActions {
     }
 
     /// True if there is any.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn any(self) -> bool {
         self.change || self.cancel || self.requeue || self.discard
     }
 }

@@ -64,6 +64,6 @@ pub(super) fn tabs(
         href: visit.href(&Link::to("/type").with("name", task_type)),
         is_here: here.is_none(),
     };
-    let states = STATES.into_iter().map(of_state);
-    std::iter::once(summary).chain(states).collect()
+    let lists = STATES.into_iter().map(of_state);
+    std::iter::once(summary).chain(lists).collect()
 }

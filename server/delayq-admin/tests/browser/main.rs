@@ -33,13 +33,18 @@ async fn held(act: impl AsyncFn() -> Result<(), CmdError>) {
 }
 
 /// Every page.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 14] = [
     "/",
     "/type?name=mail.send",
     "/tasks?type=mail.send&state=scheduled",
     "/task?type=mail.send&id=order-7",
     "/dead",
     "/dead/requeue?type=webhook.deliver",
+    "/?sort=-due",
+    "/search?q=order-7",
+    "/recurring",
+    "/batches",
+    "/pools",
     "/instances",
     "/log",
     "/health",
@@ -303,6 +308,9 @@ async fn the_keyboard_is_enough() {
     browser.open(&shop, "/").await;
     for (keys, heading) in [
         ("gd", "/dead"),
+        ("gr", "/recurring"),
+        ("gb", "/batches"),
+        ("gp", "/pools"),
         ("gi", "/instances"),
         ("gl", "/log"),
         ("gh", "/health"),
@@ -346,6 +354,37 @@ async fn a_page_follows_what_happens_without_being_loaded_again() {
     shop.tasks.send(job).await.unwrap();
     browser.sees("brand.new").await;
     assert_eq!(browser.script("return window.isTheSame").await, true);
+    browser.client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_selected_stays_selected_while_the_page_follows_and_is_changed_together() {
+    let Some((shop, _driver, browser)) = scene().await else {
+        return;
+    };
+    browser
+        .open(&shop, "/tasks?type=mail.send&state=scheduled")
+        .await;
+    for id in ["order-3", "order-5"] {
+        let xpath = format!("//tr[contains(., '{id}')]//td[@class='pick']/input");
+        browser.click(&format!("({xpath})[1]")).await;
+    }
+    let count = "return document.getElementById('picked-count').textContent";
+    assert_eq!(browser.script(count).await, "2");
+    let job = delayq_plugin::DelayQueueJob::raw("mail.send", "hi").id("brand-new");
+    shop.tasks.send(job.after(minutes(5))).await.unwrap();
+    browser.sees("brand-new").await;
+    assert_eq!(browser.script(count).await, "2");
+    browser.click("//form[@id='selected']//summary").await;
+    browser
+        .click("//button[contains(., 'Cancel the selected tasks')]")
+        .await;
+    browser.sees("2 tasks cancelled").await;
+    for id in ["order-3", "order-5"] {
+        let task = shop.tasks.find("mail.send", id).await.unwrap().unwrap();
+        assert_eq!(task.state.as_str(), "cancelled", "{id}");
+    }
+    assert_eq!(browser.complaints().await, [""; 0]);
     browser.client.close().await.unwrap();
 }
 

@@ -87,6 +87,40 @@ async fn a_stream_says_that_the_store_does_not_answer_and_that_it_is_back() {
     }
 }
 
+/// A large overview is read once in minutes. Its lamp was green for as long after the store was
+/// gone.
+#[tokio::test]
+async fn a_view_that_is_read_rarely_says_at_once_that_the_store_does_not_answer() {
+    let shop = Shop::busy().await;
+    let is_down = Arc::new(AtomicBool::new(false));
+    let (down, clock) = (Arc::clone(&is_down), shop.clock.clone());
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |operation| {
+        if operation == "types" {
+            clock.advance(Duration::from_millis(900));
+        }
+        if down.load(Ordering::Relaxed) {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    });
+    let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(shop.clock.clone()));
+    let page = Admin::new(tasks).router();
+    for _ in 0..2 {
+        get(&page, "/").await;
+        shop.clock.advance(Duration::from_mins(3));
+    }
+    let mut stream = stream(&page, "/").await;
+    assert_eq!(event(&mut stream).await["trouble"], Value::Null);
+    is_down.store(true, Ordering::Relaxed);
+    let next = pass(&shop, &mut stream, Duration::from_secs(3)).await;
+    assert_eq!(
+        (&next["trouble"], &next["html"]),
+        (&"error".into(), &Value::Null),
+        "{next}"
+    );
+}
+
 /// A hang is no error: the read goes on, and what is shown is old.
 #[tokio::test(start_paused = true)]
 async fn a_stream_says_that_the_store_hangs() {

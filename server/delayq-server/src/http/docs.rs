@@ -20,6 +20,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
      connect-src 'self'; img-src data:; form-action 'none'; frame-ancestors 'none'; \
      base-uri 'none'";
 
+/// The operations with which a reader begins, in their order.
+const FIRST: [&str; 6] = ["create_with_id", "create", "find", "claim", "done", "fail"];
+
 /// The page.
 #[derive(Template)]
 #[template(path = "docs.html")]
@@ -191,15 +194,19 @@ impl RouteView {
                 .collect(),
         }
     }
-}
 
-impl RouteView {
-    /// Its place in its group: short paths first, and what makes something before what reads it.
-    fn place(&self) -> (usize, String, usize) {
+    /// Its place in its group: what everybody begins with, then short paths.
+    fn place(&self) -> (usize, usize, String, usize) {
         let methods = ["put", "post", "get", "patch", "delete"];
         let method = methods.iter().position(|one| *one == self.method_class);
+        let first = FIRST.iter().position(|one| *one == self.id);
         let depth = self.path.split('/').count();
-        (depth, self.path.clone(), method.unwrap_or(methods.len()))
+        (
+            first.unwrap_or(FIRST.len()),
+            depth,
+            self.path.clone(),
+            method.unwrap_or(methods.len()),
+        )
     }
 }
 
