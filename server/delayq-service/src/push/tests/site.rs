@@ -85,7 +85,7 @@ impl Receiver {
     }
 
     pub(super) async fn next(&mut self) -> Got {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.got.recv());
+        let next = tokio::time::timeout(Duration::from_mins(1), self.got.recv());
         next.await.expect("a push comes").unwrap()
     }
 }
