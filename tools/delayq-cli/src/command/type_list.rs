@@ -154,7 +154,7 @@ pub(super) async fn run(
         "*" => listed,
         types => known_types(tasks, types).await?,
     };
-    let (page, next) = args.paging.page(types, |one| one.to_string());
+    let (page, next) = args.paging.page(types, ToString::to_string);
     let lines = lines(overview_of(tasks, page).await?);
     let mut table = Table::new(&COLUMNS);
     for line in &lines {
