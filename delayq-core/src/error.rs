@@ -59,6 +59,14 @@ pub enum Error {
         /// The number of shards it has or would get.
         shards: u32,
     },
+    /// No listed task type has this name, or matches this pattern. Nothing changed.
+    #[error("there is no task type {types}{}", meant(nearest.as_deref()))]
+    UnknownType {
+        /// The name or the pattern.
+        types: String,
+        /// The listed type whose name is most like it, if one is.
+        nearest: Option<String>,
+    },
     /// A type that has tasks cannot be dropped. Nothing changed.
     #[error(
         "task type {task_type} has {scheduled} scheduled, {running} running and {dead} dead tasks: \
@@ -201,6 +209,11 @@ impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// The name that was probably meant, as a question.
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |name| format!(": did you mean {name}?"))
 }
 
 /// The way out for the sender.

@@ -182,6 +182,8 @@ enum Location<'a> {
 }
 
 fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOptions)> {
+    // A secret in a file or a variable often ends with the line break of its file.
+    let url = url.trim_end_matches(['\r', '\n']);
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     if query.contains('@') {
         // The text before it may be a password, so it is not shown.
@@ -224,6 +226,15 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
     let place = match place.split_once(':') {
         Some(("memory", "")) => Location::Memory,
         Some(("sqlite", path)) => sqlite_place(path, relaxed)?,
+        Some((scheme @ ("http" | "https"), _)) => {
+            let secure = if scheme == "https" { "s" } else { "" };
+            let reason = format!(
+                "{:?} is an address of HTTP: write delayq{secure}://TOKEN@HOST:PORT/NAMESPACE for \
+                 a delayq-server",
+                without_secrets(place)
+            );
+            return Err(Error::invalid(WHAT, reason));
+        }
         _ => {
             let reason = format!("unknown form {:?}: {FORMS}", without_secrets(place));
             return Err(Error::invalid(WHAT, reason));

@@ -75,6 +75,8 @@ pub mod error {
         TaskFailed = 18,
         /// The server is being shut down: certainly not applied. texts: what.
         Closed = 19,
+        /// No type has this name, or matches this pattern. texts: types, nearest.
+        UnknownType = 20,
     }
     impl Kind {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -103,6 +105,7 @@ pub mod error {
                 Self::NoRuntime => "KIND_NO_RUNTIME",
                 Self::TaskFailed => "KIND_TASK_FAILED",
                 Self::Closed => "KIND_CLOSED",
+                Self::UnknownType => "KIND_UNKNOWN_TYPE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -128,6 +131,7 @@ pub mod error {
                 "KIND_NO_RUNTIME" => Some(Self::NoRuntime),
                 "KIND_TASK_FAILED" => Some(Self::TaskFailed),
                 "KIND_CLOSED" => Some(Self::Closed),
+                "KIND_UNKNOWN_TYPE" => Some(Self::UnknownType),
                 _ => None,
             }
         }
@@ -2474,6 +2478,9 @@ pub struct ConfigureTypeRequest {
     /// Required.
     #[prost(message, optional, tag = "3")]
     pub settings: ::core::option::Option<TypeSettings>,
+    /// Also make a type that is not listed. Without it the call is NOT_FOUND for such a name.
+    #[prost(bool, tag = "4")]
+    pub create: bool,
 }
 /// Answer of `ConfigureType`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2751,6 +2758,9 @@ pub struct PauseRequest {
     /// Absent: until Resume.
     #[prost(message, optional, tag = "3")]
     pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// Also make a type that is not listed. Without it the call is NOT_FOUND for such a name.
+    #[prost(bool, tag = "4")]
+    pub create: bool,
 }
 /// Answer of `Pause`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -66,6 +66,9 @@ impl From<Error> for pb::Error {
             Error::FleetLimitOnShards { task_type, shards } => new(Kind::FleetLimitOnShards)
                 .text("task_type", task_type)
                 .number("shards", shards),
+            Error::UnknownType { types, nearest } => new(Kind::UnknownType)
+                .text("types", types)
+                .text("nearest", nearest.unwrap_or_default()),
             Error::TypeInUse {
                 task_type,
                 scheduled,
@@ -160,6 +163,10 @@ impl From<pb::Error> for Error {
                 task_type: text("task_type"),
                 shards: small("shards"),
             },
+            Kind::UnknownType => Self::UnknownType {
+                types: text("types"),
+                nearest: Some(text("nearest")).filter(|name| !name.is_empty()),
+            },
             Kind::TypeInUse => Self::TypeInUse {
                 task_type: text("task_type"),
                 scheduled: number("scheduled"),
@@ -234,6 +241,10 @@ mod tests {
             Error::FleetLimitOnShards {
                 task_type: "a".to_owned(),
                 shards: 7,
+            },
+            Error::UnknownType {
+                types: "sms.snt".to_owned(),
+                nearest: Some("sms.send".to_owned()),
             },
             Error::TypeInUse {
                 task_type: "a".to_owned(),

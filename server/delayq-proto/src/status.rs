@@ -26,6 +26,7 @@ fn code_of(error: &Error) -> Code {
         Error::InvalidName { .. } | Error::InvalidInput { .. } | Error::LimitExceeded { .. } => {
             Code::InvalidArgument
         }
+        Error::UnknownType { .. } => Code::NotFound,
         Error::Conflict { .. } => Code::AlreadyExists,
         Error::TypeInUse { .. } | Error::FleetLimitOnShards { .. } => Code::FailedPrecondition,
         Error::QueueFull { .. } | Error::Full { .. } => Code::ResourceExhausted,

@@ -80,11 +80,12 @@ async fn a_pause_until_a_time_that_is_past_is_refused_and_ends_none() {
     for door in [Door::Http, Door::Grpc] {
         space.tasks.pause(door.task_type(), None).await.unwrap();
     }
-    let path = "types/http/pause?until=2020-01-01T00:00:00Z";
+    let path = "types/http/pause?until=2020-01-01T00:00:00Z&create=true";
     let request = pb::PauseRequest {
         namespace: house.namespace.to_owned(),
         task_type: "grpc".to_owned(),
         until: Some(time(Timestamp::from_millis(1_577_836_800_000))),
+        create: true,
     };
     let answers = [
         house.v1("POST", path, "").await,
@@ -159,6 +160,7 @@ async fn who_changes_dead_tasks_or_pauses_is_in_the_log_at_every_door() {
                     namespace: house.namespace.to_owned(),
                     task_type: "grpc".to_owned(),
                     until: None,
+                    create: false,
                 };
                 assert_eq!(house.grpc("Pause", &request).await.status, 200);
             }
@@ -413,6 +415,7 @@ async fn a_time_beyond_ten_years_or_in_another_unit_is_refused_over_grpc() {
         namespace: house.namespace.to_owned(),
         task_type: "grpc".to_owned(),
         until: Some(time(until)),
+        create: false,
     };
     assert_eq!(house.grpc("Pause", &pause).await.status, 400);
 }

@@ -96,6 +96,17 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, kind, title, detail)
     }
 
+    /// The error of a route that makes a type that is not listed with `create=true`.
+    pub fn or_create(error: Error) -> Self {
+        let is_unknown = matches!(error, Error::UnknownType { .. });
+        let detail = error.to_string();
+        let problem = Self::from(error);
+        if is_unknown {
+            return problem.saying(format!("{detail}; create=true makes it"));
+        }
+        problem
+    }
+
     /// The move of a namespace was refused or failed.
     pub fn of_move(error: Error) -> Self {
         match error {
@@ -221,6 +232,11 @@ impl Problem {
                 );
                 Self::conflict("conflict", text)
             }
+            Error::UnknownType { .. } => problem(
+                StatusCode::NOT_FOUND,
+                "unknown-type",
+                "there is no such type",
+            ),
             Error::TypeInUse { .. } => Self::conflict("type-in-use", detail),
             Error::FleetLimitOnShards { .. } => Self::conflict("fleet-limit-on-shards", detail),
             Error::QueueFull { .. } => {

@@ -35,6 +35,7 @@ impl Operate for RemoteStore {
             namespace: self.namespace.to_string(),
             task_type: task_type.to_string(),
             settings: Some(settings.clone().into()),
+            create: true,
         };
         let response =
             self.call(async move |mut client: Client| client.configure_type(request).await);
@@ -120,6 +121,7 @@ impl Operate for RemoteStore {
             namespace: self.namespace.to_string(),
             task_type: task_type.to_string(),
             until: until.map(time),
+            create: true,
         };
         let response = self.call(async move |mut client: Client| client.pause(request).await);
         response.await.map(drop)

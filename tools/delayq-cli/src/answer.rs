@@ -7,24 +7,71 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Failure, REFUSED};
-use crate::text::json;
+use crate::output::OutputFormat;
+use crate::table::Table;
 
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct CommandResult {
-    text: Vec<u8>,
-    json: Option<Value>,
+    report: Report,
+    document: Option<Value>,
     code: u8,
 }
 
+/// Text for people, of lines and tables.
+#[derive(Debug, Default)]
+pub(crate) struct Report(Vec<Part>);
+
+/// A part of a report.
+#[derive(Debug)]
+enum Part {
+    Lines(String),
+    Table(Table),
+    Raw(Vec<u8>),
+}
+
+impl Report {
+    /// Adds lines.
+    pub(crate) fn lines(mut self, lines: impl Into<String>) -> Self {
+        self.0.push(Part::Lines(lines.into()));
+        self
+    }
+
+    /// Adds a table.
+    pub(crate) fn table(mut self, table: Table) -> Self {
+        self.0.push(Part::Table(table));
+        self
+    }
+}
+
+impl From<String> for Report {
+    fn from(lines: String) -> Self {
+        Self::default().lines(lines)
+    }
+}
+
+impl From<&str> for Report {
+    fn from(lines: &str) -> Self {
+        Self::default().lines(lines)
+    }
+}
+
+impl From<Table> for Report {
+    fn from(table: Table) -> Self {
+        Self::default().table(table)
+    }
+}
+
 impl CommandResult {
-    /// Text for people, with styles, and the same as JSON.
-    pub(crate) fn new(text: impl Into<String>, json: impl Serialize) -> Result<Self, Failure> {
-        let json = serde_json::to_value(json).map_err(io::Error::from)?;
-        let text: String = text.into();
+    /// Text for people, with styles, and the same as a document.
+    pub(crate) fn new(
+        report: impl Into<Report>,
+        document: impl Serialize,
+    ) -> Result<Self, Failure> {
+        let document = serde_json::to_value(document).map_err(io::Error::from)?;
         Ok(Self {
-            text: text.into_bytes(),
-            json: Some(json),
+            report: report.into(),
+            document: Some(document),
             code: 0,
         })
     }
@@ -32,8 +79,8 @@ impl CommandResult {
     /// Bytes that are the same for people and programs: a script, a page.
     pub(crate) fn raw(text: Vec<u8>) -> Self {
         Self {
-            text,
-            json: None,
+            report: Report(vec![Part::Raw(text)]),
+            document: None,
             code: 0,
         }
     }
@@ -50,20 +97,35 @@ impl CommandResult {
     }
 
     /// Prints the result and returns the exit code.
-    pub(crate) fn print(self, is_json: bool) -> Result<ExitCode, Failure> {
+    pub(crate) fn print(self, format: OutputFormat) -> Result<ExitCode, Failure> {
         let mut stdout = anstream::stdout().lock();
-        match self.json {
-            Some(document) if is_json => {
-                writeln!(stdout, "{}", json(&format!("{document:#}")))?;
+        match self.document {
+            Some(document) if format.is_document() => {
+                stdout.write_all(format.document(&document)?.as_bytes())?;
             }
             _ => {
-                stdout.write_all(&self.text)?;
-                if self.text.last().is_some_and(|byte| *byte != b'\n') {
-                    writeln!(stdout)?;
+                for part in &self.report.0 {
+                    part.print(format, &mut stdout)?;
                 }
             }
         }
         stdout.flush()?;
         Ok(ExitCode::from(self.code))
+    }
+}
+
+impl Part {
+    /// Prints the part, with a line break at its end.
+    fn print(&self, format: OutputFormat, writer: &mut impl Write) -> io::Result<()> {
+        let lines = match self {
+            Self::Raw(bytes) => return writer.write_all(bytes),
+            Self::Lines(lines) => lines.clone(),
+            Self::Table(table) => table.render(format == OutputFormat::Wide),
+        };
+        writer.write_all(lines.as_bytes())?;
+        if !lines.is_empty() && !lines.ends_with('\n') {
+            writeln!(writer)?;
+        }
+        Ok(())
     }
 }

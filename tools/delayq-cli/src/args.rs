@@ -4,15 +4,16 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::Command;
+use crate::command::profile::ProfileCommand;
 use crate::connection::StoreArgs;
 
 /// Exit codes, for --help and the man page.
 const CODES: &str = "\
 Exit codes:
   0  done
-  1  refused, or nothing found: no such task, a taken id, no --yes, damage that an audit found
-  2  wrong usage: an unknown option, an id or a time that is none, a mistake in the configuration
-  3  the store is not there, is not reached, or cannot be used as it is
+  1  refused, or nothing found: no such type or task, a taken id, no --yes, damage found by an audit
+  2  wrong usage: an unknown option, an invalid id or time, a mistake in the configuration
+  3  the store does not exist, cannot be reached, or cannot be used as it is
   4  in doubt: the answer of the store was lost; the same command can be repeated";
 
 /// Inspect the tasks of a delayq store; send, move, cancel and requeue them.
@@ -30,20 +31,91 @@ pub(crate) struct Cli {
 pub(crate) enum Action {
     #[command(flatten)]
     Store(Box<Command>),
+    /// Name stores, and choose the one that the commands work on.
+    #[command(subcommand)]
+    Profile(ProfileCommand),
+    /// Print the version.
+    #[command(after_help = "Examples:\n  delayq version\n  delayq version -o json")]
+    Version,
     /// Print the completions for a shell.
+    #[command(
+        after_help = "Examples:\n  delayq completions bash > ~/.local/share/bash-completion/completions/delayq\n  delayq completions zsh"
+    )]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Print the man page.
+    #[command(after_help = "Examples:\n  delayq man | man -l -")]
     Man,
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
     use super::Cli;
+
+    /// The words of a line as a shell has them, up to a pipe, a redirection or a comment.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for letter in line.chars() {
+            match (quote, letter) {
+                (Some(mark), letter) if letter == mark => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                (None, '|' | '>' | '#') => break,
+                (None, ' ') => words.extend(word.take()),
+                (_, letter) => word.get_or_insert_default().push(letter),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    /// Checks the examples of the commands below this one. Returns their number.
+    fn check_examples(command: &clap::Command) -> usize {
+        let mut count = 0;
+        for one in command.get_subcommands() {
+            if one.has_subcommands() {
+                count += check_examples(one);
+                continue;
+            }
+            let name = one.get_name();
+            let help = one.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_else(|| panic!("{name} has no examples"));
+            let lines = help.strip_prefix("Examples:\n").unwrap();
+            for line in lines.lines() {
+                assert!(line.starts_with("  delayq ") && line.len() <= 100, "{line}");
+                let parsed = Cli::try_parse_from(words(line));
+                assert!(parsed.is_ok(), "{name}: {line}: {}", parsed.unwrap_err());
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn every_command_has_examples_that_are_right() {
+        assert!(check_examples(&Cli::command()) > 60);
+    }
+
+    #[test]
+    fn global_options_stand_under_a_heading_of_their_own() {
+        let mut command = Cli::command();
+        command.build();
+        let list = command.find_subcommand_mut("list").unwrap();
+        let help = list.render_long_help().to_string();
+        let place = |word: &str| {
+            help.find(word)
+                .unwrap_or_else(|| panic!("no {word}: {help}"))
+        };
+        assert!(place("--state") < place("Global options:"), "{help}");
+        assert!(place("Global options:") < place("--url"), "{help}");
+        assert!(place("Conditions:") < place("--prefix"), "{help}");
+    }
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {

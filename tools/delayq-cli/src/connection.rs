@@ -1,14 +1,16 @@
 //! The store that a command works on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use delayq_plugin::store::{Durability, MAX_REMEMBERED, StoreOptions};
-use delayq_plugin::{Config, Namespace, TaskSubmitService};
+use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
+use delayq_plugin::{Limits, Namespace, TaskSubmitService};
 
 use crate::actor::read_name;
 use crate::failure::Failure;
+use crate::output::OutputFormat;
+use crate::profile::ProfileFile;
 use crate::span::read_span;
 
 /// The retention if the configuration sets none. A call with a shorter retention than the
@@ -19,28 +21,88 @@ const RETENTION: Duration = Duration::from_hours(7 * 24);
 /// The store, and the form of the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or `url` in the
-    /// configuration file. A password is better there than in the list of processes.
-    #[arg(long, global = true, hide_env_values = true)]
+    /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or a profile
+    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
     pub(crate) url: Option<String>,
-    /// The configuration file, instead of ~/.config/delayq.toml.
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The profile to use; or DELAYQ_PROFILE, or the one of `delayq profile use`.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The file with the profiles; or DELAYQ_CLI_CONFIG, or ~/.config/delayq/config.toml.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The namespace; or DELAYQ_NAMESPACE, or `namespace` in the configuration file.
-    #[arg(long, global = true)]
+    /// The namespace; or DELAYQ_NAMESPACE, or `namespace` in the profile or the file.
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) namespace: Option<String>,
     /// Time limit of one call to the store, such as 10s.
-    #[arg(long, global = true, value_name = "SPAN", value_parser = read_span)]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "SPAN",
+        value_parser = read_span)]
     pub(crate) timeout: Option<Duration>,
     /// The actor for the log of actions; or DELAYQ_ACTOR, or the system's user.
-    #[arg(long = "as", global = true, value_name = "NAME", value_parser = read_name)]
+    #[arg(long = "as", global = true, help_heading = GLOBAL, value_name = "NAME",
+        value_parser = read_name)]
     pub(crate) actor: Option<String>,
-    /// Print one JSON document; its times are milliseconds since the epoch.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    /// The form of the output. Times in documents are milliseconds since the epoch.
+    #[arg(short, long, global = true, help_heading = GLOBAL, value_name = "FORM",
+        value_enum, default_value_t, hide_default_value = true)]
+    output: OutputFormat,
+    /// The same as -o json.
+    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "output")]
+    json: bool,
     /// Show delayq's log: warnings; with -vv also information, with -vvv also debug lines.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
+
+impl StoreArgs {
+    /// The form of the output.
+    pub(crate) fn format(&self) -> OutputFormat {
+        if self.json {
+            OutputFormat::Json
+        } else {
+            self.output
+        }
+    }
+}
+
+/// Where the URL of the store is taken from.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// `--url`.
+    Option(String),
+    /// A profile. One that an option names comes before the environment.
+    Profile { name: String, is_option: bool },
+    /// `DELAYQ_URL`, or `url` in the file.
+    Config,
+}
+
+/// Finds out which of the sources counts: an option, the environment, the profile in use, the file.
+pub(crate) fn taken(args: &StoreArgs, file: &ProfileFile) -> Result<Taken, Failure> {
+    if let Some(url) = &args.url {
+        return Ok(Taken::Option(url.clone()));
+    }
+    let profile = |name: &str, is_option| Taken::Profile {
+        name: name.to_owned(),
+        is_option,
+    };
+    if let Some(name) = &args.profile {
+        return Ok(profile(name, true));
+    }
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match (variable("DELAYQ_PROFILE"), variable("DELAYQ_URL")) {
+        (Some(_), Some(_)) => {
+            let text = "DELAYQ_PROFILE and DELAYQ_URL both name a store: unset one of them";
+            Err(Failure::usage(text))
+        }
+        (Some(name), None) => Ok(profile(&name, false)),
+        (None, Some(_)) => Ok(Taken::Config),
+        (None, None) => Ok(match &file.current {
+            Some(name) => profile(name, false),
+            None => Taken::Config,
+        }),
+    }
 }
 
 /// Opens another store in the same way. Never creates one.
@@ -50,23 +112,17 @@ pub(crate) async fn open_other(
     namespace: Option<&str>,
 ) -> Result<TaskSubmitService, Failure> {
     let mut args = args.clone();
-    args.url = Some(url.to_owned());
+    (args.url, args.profile) = (Some(url.to_owned()), None);
     if let Some(namespace) = namespace {
         args.namespace = Some(namespace.to_owned());
     }
     open(&args).await
 }
 
-/// Opens the store named by the arguments, the environment or the configuration file. Never creates
-/// one.
+/// Opens the store named by the arguments, the environment or the file. Never creates one.
 pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure> {
-    let config = configuration(args)?;
-    let url = args.url.as_deref().or(config.store_url());
-    let url = url.ok_or_else(|| {
-        let text = "no store is named: give --url, set DELAYQ_URL, or write `url` into \
-                    ~/.config/delayq.toml (or the file of --config)";
-        Failure::usage(text)
-    })?;
+    let file = ProfileFile::read(args.config.as_deref())?;
+    let config = file.config()?;
     let mut options = config.store_options(StoreOptions {
         // An operator works on the store as it is: only a configuration may require more.
         durability: Durability::Memory,
@@ -74,32 +130,40 @@ pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure>
         remembered: MAX_REMEMBERED,
         ..StoreOptions::default()
     });
+    let url = match taken(args, &file)? {
+        Taken::Option(url) => url,
+        Taken::Profile { name, is_option } => {
+            let profile = file.profile(&name)?;
+            let is_in_env = std::env::var_os("DELAYQ_NAMESPACE").is_some();
+            if let Some(namespace) = profile
+                .namespace
+                .clone()
+                .filter(|_| is_option || !is_in_env)
+            {
+                options.namespace = namespace;
+            }
+            file.url(&name, profile)?
+        }
+        Taken::Config => config.store_url().map(str::to_owned).ok_or_else(|| {
+            let text = "no store is named: write --url URL, set DELAYQ_URL, or name one with \
+                        `delayq profile add NAME URL`";
+            Failure::usage(text)
+        })?,
+    };
     if let Some(namespace) = &args.namespace {
         options.namespace = Namespace::new(namespace)?;
     }
     if let Some(timeout) = args.timeout {
         options.call_timeout = timeout;
     }
-    let url = existing(url)?;
-    Ok(TaskSubmitService::connect(&url, options).await?)
-}
-
-fn configuration(args: &StoreArgs) -> Result<Config, Failure> {
-    let file = args.config.clone().or_else(default_file);
-    let config = match file {
-        Some(file) => Config::load(file)?,
-        None => Config::from_env()?,
+    let url = existing(url.trim_end_matches(['\r', '\n']))?;
+    let limits = Limits {
+        // The application may allow less, and does so when it sends.
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        ..Limits::default()
     };
-    Ok(config)
-}
-
-/// `~/.config/delayq.toml`, if it exists.
-fn default_file() -> Option<PathBuf> {
-    let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(&std::env::var_os("HOME")?).join(".config"),
-    };
-    Some(folder.join("delayq.toml")).filter(|file| file.is_file())
+    let tasks = TaskSubmitService::connect(&url, options).await?;
+    Ok(tasks.with_limits(limits))
 }
 
 /// The URL of an existing store. Refuses a file that is missing or empty, whatever the URL says

@@ -21,9 +21,13 @@ mod command;
 mod connection;
 mod consent;
 mod failure;
+mod output;
+mod paging;
+mod profile;
 mod progress;
 mod selection;
 mod span;
+mod table;
 mod text;
 
 use std::io::{self, Write};
@@ -34,15 +38,16 @@ use clap::{CommandFactory, Parser};
 use crate::answer::CommandResult;
 use crate::args::{Action, Cli};
 use crate::failure::Failure;
+use crate::output::OutputFormat;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     log_to_stderr(cli.store.verbose);
-    let is_json = cli.store.json;
-    let ended = run(cli).and_then(|answer| {
-        let code = answer.print(is_json)?;
-        Ok(code)
-    });
+    let format = cli.store.format();
+    let ended = run(cli).and_then(|answer| answer.print(format));
     match ended {
         Ok(code) => code,
         // The reader of the output, such as `head`, has read enough and closed it.
@@ -53,11 +58,36 @@ fn main() -> ExitCode {
             let mut stderr = anstream::stderr();
             let style = text::BAD;
             // If this fails, there is nobody left to tell.
-            let said = text::lines(&failure.to_string());
-            let _ = writeln!(stderr, "{style}error{style:#}: {said}");
-            failure.code()
+            let _ = match format.document(&failure.document()) {
+                Ok(document) if format.is_document() => write!(stderr, "{document}"),
+                _ => {
+                    let said = text::lines(&failure.to_string());
+                    writeln!(stderr, "{style}error{style:#}: {said}")
+                }
+            };
+            ExitCode::from(failure.code())
         }
     }
+}
+
+/// Shows the help, the version, or why the command line cannot be parsed.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let format = OutputFormat::asked(std::env::args_os());
+    if !error.use_stderr() || !format.is_document() {
+        // If this fails, there is nobody left to tell.
+        let _ = error.print();
+        let code = u8::try_from(error.exit_code()).unwrap_or(failure::USAGE);
+        return ExitCode::from(code);
+    }
+    let message = error.to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let message = message.split("\n\nFor more information").next();
+    let message = message.unwrap_or_default().trim_end();
+    let document = failure::error_document(failure::USAGE, message);
+    if let Ok(document) = format.document(&document) {
+        let _ = write!(anstream::stderr(), "{document}");
+    }
+    ExitCode::from(failure::USAGE)
 }
 
 /// Runs commands that need no store at once, and all others with a store.
@@ -73,6 +103,11 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
             Ok(CommandResult::raw(page))
         }
+        Action::Version => CommandResult::new(
+            concat!("delayq ", env!("CARGO_PKG_VERSION")),
+            serde_json::json!({"name": "delayq", "version": env!("CARGO_PKG_VERSION")}),
+        ),
+        Action::Profile(command) => command::profile::run(&command, &cli.store),
         Action::Store(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)

@@ -7,13 +7,14 @@ use delayq_plugin::{TaskFilter, TaskState};
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Ids that begin with this.
-    #[arg(long)]
+    #[arg(long, help_heading = "Conditions")]
     prefix: Option<String>,
     /// A header with exactly this value; repeat it for several.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = read_header)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = read_header,
+        help_heading = "Conditions")]
     header: Vec<Header>,
     /// The group that the task was sent with.
-    #[arg(long)]
+    #[arg(long, help_heading = "Conditions")]
     group: Option<String>,
 }
 

@@ -10,6 +10,15 @@ pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
     text.into_delay().map_err(|error| error.to_string())
 }
 
+/// Parses the delay of a task on the command line, which is not negative.
+pub(crate) fn read_delay(text: &str) -> Result<Duration, String> {
+    if text.trim_start().starts_with('-') {
+        let way_out = "a delay is not negative: write one such as 30m, or leave it out for now";
+        return Err(way_out.to_owned());
+    }
+    read_span(text)
+}
+
 /// Parses a time on the command line, such as `2026-12-24T17:00Z`.
 pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
     text.into_time().map_err(|error| error.to_string())

@@ -1,7 +1,6 @@
-//! Pieces of text for people: styles, tables, messages.
+//! Pieces of text for people: styles, counts, messages.
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, ContentArrangement, Table, presets};
 use delayq_ops::is_invisible;
 use serde_json::Value;
 
@@ -14,22 +13,6 @@ pub(crate) const STRONG: Style = Style::new().bold();
 
 /// Number of bytes of a message shown as hex if it is not text.
 const MAX_HEX: usize = 1_024;
-
-/// Minimum width of a table in columns: a terminal may report that it has none.
-const LEAST_WIDTH: u16 = 40;
-
-/// A table with these headings, as wide as the terminal, if there is one.
-pub(crate) fn table(heads: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_some_and(|width| width < LEAST_WIDTH) {
-        table.set_width(LEAST_WIDTH);
-    }
-    let heads = heads.iter().map(|head| Cell::new(styled(FAINT, head)));
-    table.set_header(heads);
-    table
-}
 
 /// A text in this style.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {

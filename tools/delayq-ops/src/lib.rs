@@ -4,6 +4,7 @@
 //! - [`explain`]: why a task has not started, or started late, in one sentence.
 //! - [`timeline`]: the known events of a task, in order.
 //! - [`forecast`]: the number of tasks that fall due, by time.
+//! - [`known_type`]: a type by its name, or the name that was probably meant.
 //! - [`doctor()`]: problems of a store and its instances, and the lines to change.
 //! - [`dead_groups`]: dead tasks by error.
 //! - [`recurring()`]: the recurring tasks of a store, with their next occurrences.
@@ -27,6 +28,7 @@ mod forecast;
 #[doc(hidden)]
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod known_type;
 mod lmstfy;
 mod look;
 mod operator;
@@ -44,12 +46,13 @@ pub use dead::{DeadGroup, DeadGroups, dead_groups};
 pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};
+pub use known_type::{known_type, known_types, nearest};
 pub use lmstfy::{
     LMSTFY_ATTRIBUTE, LMSTFY_TRIES, LmstfyError, LmstfyImport, LmstfyReport, lmstfy_type,
 };
 pub use operator::{DeadSelection, Operator};
 pub use overview::{
-    MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
+    MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of, overview_of_all,
 };
 pub use recurring::{RecurringTask, recurring};
 pub use same_site::is_same_site;

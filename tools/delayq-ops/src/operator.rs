@@ -13,7 +13,9 @@ use delayq_plugin::{
 
 mod dead_selection;
 mod deed;
+mod listing;
 mod many;
+mod setting;
 mod transfers;
 mod words;
 
@@ -38,6 +40,8 @@ pub struct Operator {
     origin: String,
     /// True if somebody else writes the log.
     is_silent: bool,
+    /// True if a type that is not listed is made instead of refused.
+    is_creating: bool,
 }
 
 impl Operator {
@@ -54,14 +58,24 @@ impl Operator {
             actor: actor.into(),
             origin: origin.into(),
             is_silent: false,
+            is_creating: false,
         }
     }
 
-    /// The same operator without entries in the log, for an application that writes them itself
-    /// because it has this store behind a server.
+    /// The same operator without entries in the log and without refusals of types that are not
+    /// listed, for an application that does both itself because it has this store behind a server.
     #[must_use]
     pub fn silent(mut self) -> Self {
         self.is_silent = true;
+        self
+    }
+
+    /// The same operator, which makes a type that is not listed instead of refusing it, if
+    /// `is_creating`: for [`send`](Self::send), [`pause`](Self::pause) and
+    /// [`configure_type`](Self::configure_type).
+    #[must_use]
+    pub fn creating(mut self, is_creating: bool) -> Self {
+        self.is_creating = is_creating;
         self
     }
 
@@ -89,8 +103,9 @@ impl Operator {
     /// Sends a task, like [`send`](TaskSubmitService::send).
     ///
     /// # Errors
-    /// As `send`.
+    /// `UnknownType` for a type that is not listed, and as `send`.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
+        listing::expect(self, job.task_type()).await?;
         let action = self.action("send", job.task_type());
         let sent = self.tasks.send(job).await;
         let id = sent.as_ref().map_or("", |receipt| receipt.id.as_str());
@@ -147,20 +162,24 @@ impl Operator {
     /// [`pause`](TaskSubmitService::pause).
     ///
     /// # Errors
-    /// As `pause`.
+    /// `UnknownType` for a type that is not listed or a pattern that matches none, and as `pause`.
     pub async fn pause(&self, types: &str, until: Option<Timestamp>) -> Result<Vec<TaskType>> {
+        listing::expect(self, types).await?;
         let action = self.action("pause", types);
         let detail = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
         let end = |paused: &Vec<TaskType>| words::of_types(types, paused, &detail);
-        self.logged(action, self.tasks.pause(types, until), end)
-            .await
+        let paused = self.logged(action, self.tasks.pause(types, until), end);
+        let paused = paused.await?;
+        listing::list(self, types).await?;
+        Ok(paused)
     }
 
     /// Ends pauses, as [`resume`](TaskSubmitService::resume).
     ///
     /// # Errors
-    /// As `resume`.
+    /// `UnknownType` as for [`pause`](Self::pause), and as `resume`.
     pub async fn resume(&self, types: &str) -> Result<Vec<TaskType>> {
+        listing::expect_known(self, types).await?;
         let action = self.action("resume", types);
         let end = |resumed: &Vec<TaskType>| words::of_types(types, resumed, "");
         self.logged(action, self.tasks.resume(types), end).await
@@ -169,12 +188,17 @@ impl Operator {
     /// Changes settings of a type, as [`configure_type`](TaskSubmitService::configure_type).
     ///
     /// # Errors
-    /// As `configure_type`.
+    /// `UnknownType` for a type that is not listed, `Unsupported` for several shards in a store that
+    /// has none, and as `configure_type`.
     pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
+        TaskType::new(task_type)?;
+        settings.check()?;
+        listing::expect(self, task_type).await?;
         let action = self.action("configure", task_type);
         let end = |(): &()| (ActionEnd::Done, words::settings(settings));
-        let configured = self.tasks.configure_type(task_type, settings);
-        self.logged(action, configured, end).await
+        let configured = setting::configure(self, task_type, settings);
+        self.logged(action, configured, end).await?;
+        listing::list(self, task_type).await
     }
 
     /// Adds an entry for an action done in another way, such as a setting of a server.
@@ -197,8 +221,9 @@ impl Operator {
     /// Mends the stored structure of a type, as [`audit`](TaskSubmitService::audit) with repair.
     ///
     /// # Errors
-    /// As `audit`.
+    /// `UnknownType` for a type that is not listed, and as `audit`.
     pub async fn repair(&self, task_type: &str) -> Result<AuditReport> {
+        listing::expect_known(self, task_type).await?;
         let end = |report: &AuditReport| {
             let found = report.problems.len();
             (ActionEnd::Done, format!("{found} problems found"))
@@ -332,8 +357,9 @@ impl Operator {
     /// [`purge`](delayq_plugin::TaskSubmitService::purge).
     ///
     /// # Errors
-    /// As `purge`, and the log's errors.
+    /// `UnknownType` for a type that is not listed, as `purge`, and the log's errors.
     pub async fn purge(&self, task_type: &str, state: TaskState) -> Result<u64> {
+        listing::expect_known(self, task_type).await?;
         many::purge(self, task_type, state).await
     }
 

@@ -153,7 +153,11 @@ pub async fn overview_of_all(tasks: &TaskSubmitService) -> Result<Overview> {
     overview_of(tasks, listed).await
 }
 
-async fn overview_of(tasks: &TaskSubmitService, mut listed: Vec<TaskType>) -> Result<Overview> {
+/// Like [`overview`], for these types.
+///
+/// # Errors
+/// The store's errors.
+pub async fn overview_of(tasks: &TaskSubmitService, mut listed: Vec<TaskType>) -> Result<Overview> {
     let type_count = listed.len();
     listed.truncate(MAX_OVERVIEW_TYPES);
     let instances = tasks.instances().await?;

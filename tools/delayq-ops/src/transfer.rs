@@ -5,6 +5,7 @@ use std::io::{BufRead, Read as _, Write};
 use delayq_plugin::{Error, Result, TaskSubmitService};
 
 mod arrivals;
+mod encoding;
 mod error;
 mod line;
 mod report;
@@ -110,7 +111,7 @@ pub async fn import(
         let read = match next_line(reader) {
             Ok(None) => break,
             Ok(Some(text)) if text.trim_ascii().is_empty() => continue,
-            Ok(Some(text)) => Line::read(&text),
+            Ok(Some(text)) => encoding::read(&text, number).and_then(Line::read),
             Err(fault) => Err(fault),
         };
         let taken = match read {

@@ -16,7 +16,7 @@ use delayq_plugin::store::{
     StoreOptions,
 };
 use delayq_plugin::{
-    Clock, DelayQueueJob, Store, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType,
+    Clock, DelayQueueJob, Error, Store, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType,
     TypeSettings, VirtualClock, When, hours, minutes, seconds,
 };
 use delayq_testing::{Fault, FaultyStore};
@@ -87,7 +87,7 @@ async fn lines(operator: &Operator) -> Vec<String> {
 
 #[tokio::test]
 async fn each_change_of_one_task_or_type_is_an_entry() {
-    let operator = operator(&VirtualClock::default());
+    let operator = operator(&VirtualClock::default()).creating(true);
     operator.send(job("a")).await.unwrap();
     operator
         .reschedule("mail", "a", When::After(hours(2)))
@@ -139,23 +139,89 @@ async fn what_is_refused_is_an_entry_that_says_why() {
     operator.cancel("mail", "a").await.unwrap();
     operator.cancel("mail", "b").await.unwrap();
     operator.run_now("mail", "a").await.unwrap();
-    operator.pause("none.*", None).await.unwrap();
+    operator.pause("none.*", None).await.unwrap_err();
     operator.send(job("a").keep()).await.unwrap();
     send(operator.tasks(), &["b"]).await;
     operator.drop_type("mail").await.unwrap_err();
     let log = log(&operator).await;
     assert!(log.iter().all(|one| one.action.end == ActionEnd::Refused));
     let details: Vec<_> = log.iter().map(|one| one.action.detail.as_str()).collect();
-    let (details, dropped) = (&details[..5], details[5]);
+    let (details, dropped) = (&details[..4], details[4]);
     assert!(dropped.contains("1 scheduled"), "{dropped}");
     let expected = [
         "it is cancelled",
         "no such task",
         "it is cancelled",
-        "no type matches",
         "known already: cancelled",
     ];
     assert_eq!(details, expected);
+}
+
+/// `pause sms.snt` was answered `paused`, while sms.send went on.
+#[tokio::test]
+async fn a_type_that_is_not_there_is_refused_with_the_name_that_was_meant_or_made() {
+    let operator = operator(&VirtualClock::default());
+    let tasks = operator.tasks();
+    tasks
+        .send(DelayQueueJob::raw("sms.send", "hi"))
+        .await
+        .unwrap();
+    let bound = TypeSettings::default().max_pending(Some(7));
+    let refused = [
+        operator.pause("sms.snt", None).await.map(drop),
+        operator.resume("sms.snt").await.map(drop),
+        operator.pause("sms.snt.*", None).await.map(drop),
+        operator.configure_type("sms.snt", &bound).await,
+        operator
+            .purge("sms.snt", TaskState::Scheduled)
+            .await
+            .map(drop),
+        operator.repair("sms.snt").await.map(drop),
+        operator
+            .send(DelayQueueJob::raw("sms.snt", "hi"))
+            .await
+            .map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::UnknownType { .. }), "{said}");
+        assert!(said.ends_with("did you mean sms.send?"), "{said}");
+    }
+    let other = operator.pause("report.nightly", None).await.unwrap_err();
+    assert_eq!(
+        other.to_string(),
+        "there is no task type report.nightly",
+        "no name is like it"
+    );
+    assert_eq!(lines(&operator).await.len(), 0, "a mistake is no action");
+    assert_eq!(tasks.types().await.unwrap().len(), 1);
+
+    let maker = operator.clone().creating(true);
+    maker.pause("report.nightly", None).await.unwrap();
+    maker.pause("none.*", None).await.unwrap_err();
+    let names = tasks.types().await.unwrap();
+    assert_eq!(
+        names.iter().map(TaskType::as_str).collect::<Vec<_>>(),
+        ["report.nightly", "sms.send"]
+    );
+    operator.resume("report.nightly").await.unwrap();
+    // A pause by an application of a type without a task can be ended, too.
+    tasks.pause("later", None).await.unwrap();
+    operator.resume("later").await.unwrap();
+}
+
+#[tokio::test]
+async fn shards_are_refused_where_a_store_has_none_and_nothing_changes() {
+    let operator = operator(&VirtualClock::default());
+    send(operator.tasks(), &["a"]).await;
+    let sharded = TypeSettings::default().shards(4).max_pending(Some(7));
+    let refused = operator.configure_type("mail", &sharded).await.unwrap_err();
+    assert!(refused.to_string().contains("has no shards"), "{refused}");
+    let stats = operator.tasks().stats("mail").await.unwrap();
+    assert_eq!(stats.max_pending, None);
+    let whole = TypeSettings::default().shards(1).max_pending(Some(7));
+    operator.configure_type("mail", &whole).await.unwrap();
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ impl Run for pb::ConfigureTypeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let settings = required("settings", self.settings)?.try_into()?;
-        let operator = call.store_operator();
+        let operator = call.store_operator().creating(self.create);
         operator
             .configure_type(task_type.as_str(), &settings)
             .await?;
@@ -86,7 +86,8 @@ impl Run for pb::PauseRequest {
             call.store().pause(&task_type, until).await?;
             vec![task_type]
         } else {
-            call.operator().pause(types, until).await?
+            let operator = call.operator().creating(self.create);
+            operator.pause(types, until).await?
         };
         Ok(pb::PauseResponse {
             task_types: paused.iter().map(ToString::to_string).collect(),

@@ -99,10 +99,19 @@ impl RateForm {
     }
 }
 
+/// The option to make a type.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct CreateOption {
+    /// Also make a type that is not listed. Without it such a name is `unknown-type`.
+    create: bool,
+}
+
 /// Change settings of a type for all programs. Repeating it is harmless.
 #[utoipa::path(
     patch, path = "/v1/{namespace}/types/{task_type}/settings", tag = "types",
-    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), CreateOption),
     request_body(content = Settings),
     responses((status = 200, body = serde_json::Value, description = "The counts and limits of the type"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["admin"]))
@@ -110,11 +119,13 @@ impl RateForm {
 async fn configure(
     allowed: Allowed<Admin>,
     Path((_, task_type)): Path<(String, String)>,
+    Query(option): Query<CreateOption>,
     JsonBody(settings): JsonBody<Settings>,
 ) -> Result<Json<delayq_plugin::TypeStats>, Problem> {
     let change = settings.change()?;
-    let operator = allowed.operator();
-    operator.configure_type(&task_type, &change).await?;
+    let operator = allowed.operator().creating(option.create);
+    let configured = operator.configure_type(&task_type, &change).await;
+    configured.map_err(Problem::or_create)?;
     Ok(Json(allowed.space.tasks.stats(&task_type).await?))
 }
 

@@ -110,6 +110,8 @@ async fn list(
 struct PauseQuery {
     /// The end: milliseconds since the epoch, or RFC 3339; absent means until resumed.
     until: Option<String>,
+    /// Also make a type that is not listed. Without it such a name is `unknown-type`.
+    create: bool,
 }
 
 /// Pause a type: start none of its tasks until resumed. Repeating it is harmless.
@@ -125,7 +127,9 @@ async fn pause(
     Query(pause): Query<PauseQuery>,
 ) -> Result<Json<Vec<String>>, Problem> {
     let until = pause.until.as_deref().map(read_time).transpose()?;
-    let paused = allowed.operator().pause(&types, until).await?;
+    let operator = allowed.operator().creating(pause.create);
+    let paused = operator.pause(&types, until).await;
+    let paused = paused.map_err(Problem::or_create)?;
     Ok(Json(paused.iter().map(ToString::to_string).collect()))
 }
 

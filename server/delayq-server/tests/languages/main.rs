@@ -86,7 +86,7 @@ fn check(interpreter: &[&str], probe: &str, file: &str, text: &str) {
         .args(arguments)
         .arg(&path)
         .current_dir(folder.path())
-        .env("DELAYQ_URL", format!("{}/v1/default", server.url))
+        .env("DELAYQ_HTTP", format!("{}/v1/default", server.url))
         .env("DELAYQ_TOKEN", &server.token)
         .env("HOME", folder.path())
         .envs(programs::go_variables())

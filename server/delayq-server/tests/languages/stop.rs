@@ -143,7 +143,7 @@ impl<'a> Trial<'a> {
         command
             .args(arguments)
             .current_dir(self.folder.path())
-            .env("DELAYQ_URL", format!("{}/v1/default", self.server.url))
+            .env("DELAYQ_HTTP", format!("{}/v1/default", self.server.url))
             .env("DELAYQ_TOKEN", &self.server.token)
             .env("HOME", self.folder.path())
             .envs(go_variables());

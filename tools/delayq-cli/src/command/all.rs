@@ -1,7 +1,7 @@
 //! `cancel-all`, `reschedule-all`: changes of all tasks that meet conditions.
 
 use clap::Args;
-use delayq_ops::Operator;
+use delayq_ops::{Operator, known_types};
 use delayq_plugin::{BulkChange, BulkReport, TaskFilter, TaskState, Timestamp};
 
 use super::change::WhenArgs;
@@ -22,10 +22,10 @@ pub(crate) struct Many {
     #[command(flatten)]
     selection: Selection,
     /// Due before this time.
-    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    #[arg(long, value_name = "TIME", value_parser = read_time, help_heading = "Conditions")]
     due_before: Option<Timestamp>,
     /// Due after this time.
-    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    #[arg(long, value_name = "TIME", value_parser = read_time, help_heading = "Conditions")]
     due_after: Option<Timestamp>,
     /// All tasks: required if there is no other condition.
     #[arg(long)]
@@ -89,6 +89,7 @@ pub(super) async fn cancel(
     if let Some(state) = args.state {
         filter = filter.state(state);
     }
+    known_types(operator.tasks(), &many.types).await?;
     let expected = operator.tasks().cancel_all(&many.types, &filter);
     let expected = foresee(expected).await?;
     if many.dry_run || expected.matched == 0 {
@@ -111,6 +112,7 @@ pub(super) async fn reschedule(
     args: &RescheduleAllArgs,
 ) -> Result<CommandResult, Failure> {
     let (many, filter, when) = (&args.many, args.many.filter()?, args.when.when());
+    known_types(operator.tasks(), &many.types).await?;
     let expected = operator.tasks().reschedule_all(&many.types, &filter, when);
     let expected = foresee(expected).await?;
     if many.dry_run || expected.matched == 0 {
@@ -140,11 +142,8 @@ fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<CommandRe
             text += &format!(", {count} {what}");
         }
     }
-    if report.types.is_empty() {
-        text.push_str("; no type of this store matches");
-    }
     if !report.is_complete {
-        text.push_str("; it gave up: tasks come faster than it reads. Repeat it");
+        text.push_str("; it stopped early, because tasks arrive faster than it reads: repeat it");
     }
     let is_done = report.matched > 0 && report.is_complete;
     Ok(CommandResult::new(text, report)?.done_if(is_done))

@@ -1,7 +1,7 @@
 //! `audit`: checks the stored structure.
 
 use clap::Args;
-use delayq_ops::Operator;
+use delayq_ops::{Operator, known_type};
 use delayq_plugin::{AuditReport, TaskType};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ struct AuditedType {
 /// Runs the command.
 pub(super) async fn run(operator: &Operator, args: &AuditArgs) -> Result<CommandResult, Failure> {
     let types = match &args.task_type {
-        Some(task_type) => vec![task_type.clone()],
+        Some(task_type) => vec![known_type(operator.tasks(), task_type.as_str()).await?],
         None => operator.tasks().types().await?,
     };
     let mut audited = audit(operator, &types, false).await?;

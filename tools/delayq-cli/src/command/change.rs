@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use delayq_ops::Operator;
-use delayq_plugin::{CancelOutcome, ChangeOutcome, Timestamp, When};
+use delayq_ops::{Operator, known_type};
+use delayq_plugin::{CancelOutcome, ChangeOutcome, TaskState, Timestamp, When};
 use serde_json::json;
 
 use super::send::read_file;
 use crate::answer::CommandResult;
 use crate::failure::Failure;
-use crate::span::{read_span, read_time};
+use crate::span::{read_delay, read_time};
 
 /// A task.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct TaskArgs {
 #[group(required = true, multiple = false)]
 pub(crate) struct WhenArgs {
     /// This long from now, such as 30m, by the store's clock.
-    #[arg(long, value_name = "SPAN", value_parser = read_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = read_delay)]
     after: Option<Duration>,
     /// At this time, such as 2026-12-24T17:00Z or 2026-12-24T18:00[Europe/Berlin].
     #[arg(long, value_name = "TIME", value_parser = read_time)]
@@ -56,12 +56,20 @@ pub(crate) struct UpdateArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ContentArgs {
-    /// The raw message. For a worker with `Json<..>` write JSON.
-    #[arg(long, value_name = "TEXT")]
+    /// The message, exactly as written. For a worker with `Json<..>` write JSON.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     message: Option<String>,
     /// The file with the message; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
+}
+
+impl TaskArgs {
+    /// Refuses a type that is not listed.
+    async fn expect_type(&self, operator: &Operator) -> Result<(), Failure> {
+        known_type(operator.tasks(), &self.task_type).await?;
+        Ok(())
+    }
 }
 
 impl WhenArgs {
@@ -76,6 +84,7 @@ impl WhenArgs {
 
 /// Runs `cancel`.
 pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<CommandResult, Failure> {
+    task.expect_type(operator).await?;
     let outcome = operator.cancel(&task.task_type, &task.id).await?;
     let (word, state, text) = match outcome {
         CancelOutcome::Cancelled => ("cancelled", None, "cancelled: it never starts".to_owned()),
@@ -84,10 +93,17 @@ pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Comma
             None,
             "runs: asked to stop, and no attempt follows".to_owned(),
         ),
+        CancelOutcome::Finished(state @ TaskState::Cancelled) => {
+            ("finished", Some(state), "cancelled already".to_owned())
+        }
         CancelOutcome::Finished(state) => ("finished", Some(state), format!("too late: {state}")),
         _ => ("not_found", None, NOT_FOUND.to_owned()),
     };
-    let is_done = matches!(outcome, CancelOutcome::Cancelled | CancelOutcome::Running);
+    let is_done = match outcome {
+        CancelOutcome::Cancelled | CancelOutcome::Running => true,
+        CancelOutcome::Finished(state) => state == TaskState::Cancelled,
+        _ => false,
+    };
     let json = json!({
         "type": task.task_type, "id": task.id, "outcome": word, "state": state,
     });
@@ -99,7 +115,7 @@ pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Comma
 const DUE: &str = "due at";
 
 /// Possible reasons why there is no such task.
-const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remembered";
+const NOT_FOUND: &str = "no such task, or it ended longer ago than the store remembers";
 
 /// Runs `reschedule`.
 pub(super) async fn reschedule(
@@ -108,6 +124,7 @@ pub(super) async fn reschedule(
 ) -> Result<CommandResult, Failure> {
     let task = &args.task;
     let when = args.when.when();
+    task.expect_type(operator).await?;
     let outcome = operator.reschedule(&task.task_type, &task.id, when).await?;
     changed(task, DUE, outcome)
 }
@@ -117,11 +134,9 @@ pub(super) async fn run_now(
     operator: &Operator,
     task: &TaskArgs,
 ) -> Result<CommandResult, Failure> {
-    changed(
-        task,
-        DUE,
-        operator.run_now(&task.task_type, &task.id).await?,
-    )
+    task.expect_type(operator).await?;
+    let outcome = operator.run_now(&task.task_type, &task.id).await?;
+    changed(task, DUE, outcome)
 }
 
 /// Runs `update`.
@@ -134,6 +149,7 @@ pub(super) async fn update(
         (_, Some(file)) => read_file(file)?,
         (text, None) => text.clone().unwrap_or_default().into_bytes(),
     };
+    task.expect_type(operator).await?;
     let outcome = operator.update(&task.task_type, &task.id, message).await?;
     changed(task, "its message is replaced, it is due at", outcome)
 }

@@ -1,7 +1,7 @@
 //! `configure`, `drop-type`: the settings of a type, and its removal.
 
 use clap::Args;
-use delayq_ops::{Operator, read_rate};
+use delayq_ops::{Operator, known_type, read_rate};
 use delayq_plugin::store::Setting;
 use delayq_plugin::{Rate, TypeSettings, TypeStats};
 use serde_json::json;
@@ -19,6 +19,9 @@ pub(crate) struct ConfigureArgs {
     task_type: String,
     #[command(flatten)]
     settings: SettingArgs,
+    /// Make the type if the store does not list it.
+    #[arg(long)]
+    create: bool,
 }
 
 /// The settings.
@@ -36,7 +39,8 @@ struct SettingArgs {
     /// with `none` the workers' limits apply.
     #[arg(long, value_name = "RATE|none", value_parser = read_fleet_rate)]
     fleet_rate: Option<Setting<Rate>>,
-    /// Give the type at least this many shards; the number cannot be lowered.
+    /// Give the type at least this many shards, in a store that has shards (Redis); the number
+    /// cannot be lowered.
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
 }
@@ -78,7 +82,9 @@ pub(super) async fn configure(
     settings.fleet_concurrency = given.fleet_concurrency.unwrap_or_default();
     settings.fleet_rate = given.fleet_rate.unwrap_or_default();
     settings.shards = given.shards;
-    operator.configure_type(task_type, &settings).await?;
+    let operator = operator.clone().creating(args.create);
+    let configured = operator.configure_type(task_type, &settings).await;
+    configured.map_err(Failure::Unmade)?;
     let stats = operator.tasks().stats(task_type).await?;
     let json = json!({
         "type": task_type, "max_pending": stats.max_pending,
@@ -103,14 +109,10 @@ pub(super) async fn drop_type(
     args: &DropTypeArgs,
 ) -> Result<CommandResult, Failure> {
     let task_type = &args.task_type;
-    let types = operator.tasks().types().await?;
-    if !types.iter().any(|one| one.as_str() == task_type) {
-        let text = format!("no type {task_type} in this store and namespace");
-        return Err(Failure::refused(text));
-    }
-    let plan = format!("drop {task_type} with its settings and the ends that it remembers");
+    known_type(operator.tasks(), task_type).await?;
+    let plan = format!("drop {task_type} with its settings and the ended tasks that it remembers");
     ask(&plan, args.yes)?;
     operator.drop_type(task_type).await?;
-    let text = format!("{task_type} is dropped; a task that is sent makes it anew");
+    let text = format!("{task_type} is dropped");
     CommandResult::new(text, json!({"type": task_type}))
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use delayq_ops::{DeadSelection, Operator, read_pace};
+use delayq_ops::{DeadSelection, Operator, known_type, read_pace};
 use delayq_plugin::{Result, TaskFilter, TaskId, TaskSubmitService, Timestamp};
 use serde_json::json;
 
-use super::list::tasks_table;
-use crate::answer::CommandResult;
+use super::list::{TaskPlace, tasks_table, written};
+use crate::answer::{CommandResult, Report};
 use crate::consent::ask;
 use crate::failure::Failure;
+use crate::paging::more;
 use crate::progress;
 use crate::selection::Selection;
 use crate::span::read_time;
@@ -18,19 +19,36 @@ use crate::text::counted;
 
 mod groups;
 
-/// Number of tasks in a list without a limit.
-const LISTED: u64 = 20;
-
 /// A command on dead tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
     /// List dead tasks, earliest death first.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq dead list mail.send --error timeout",
+        "\n  delayq dead list mail.send --limit 100 -o json",
+    ))]
     List(DeadListArgs),
     /// Schedule dead tasks again; their attempts are reset.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq dead requeue mail.send --error 503 --rate 20/s --yes",
+        "\n  delayq dead requeue mail.send order-42 order-43",
+    ))]
     Requeue(RequeueArgs),
     /// Remove dead tasks for good.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq dead discard mail.send --died-before 2026-12-24T17:00Z --dry-run",
+        "\n  delayq dead discard mail.send --all --yes",
+    ))]
     Discard(DiscardArgs),
     /// Show dead tasks grouped by error, the most frequent error first.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq dead groups",
+        "\n  delayq dead groups 'mail.*'",
+    ))]
     Groups(groups::GroupsArgs),
 }
 
@@ -43,14 +61,11 @@ pub(crate) struct DeadArgs {
     #[command(flatten)]
     selection: Selection,
     /// The last error contains this text.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = "Conditions")]
     error: Option<String>,
     /// Died before this time.
-    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    #[arg(long, value_name = "TIME", value_parser = read_time, help_heading = "Conditions")]
     died_before: Option<Timestamp>,
-    /// Only the first N of them, by their time of death.
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
 }
 
 /// The dead tasks to list.
@@ -58,6 +73,8 @@ pub(crate) struct DeadArgs {
 pub(crate) struct DeadListArgs {
     #[command(flatten)]
     dead: DeadArgs,
+    #[command(flatten)]
+    place: TaskPlace,
 }
 
 /// The dead tasks to change, and the consent to it.
@@ -68,6 +85,9 @@ pub(crate) struct DeadChange {
     /// These ids.
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
+    /// Only the first N of them, by their time of death.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     /// All dead tasks: required if there are no ids and no other condition.
     #[arg(long)]
     all: bool,
@@ -111,9 +131,6 @@ impl DeadArgs {
         if let Some(time) = self.died_before {
             dead = dead.died_before(time);
         }
-        if let Some(most) = self.limit {
-            dead = dead.limit(most);
-        }
         dead
     }
 }
@@ -123,17 +140,21 @@ impl DeadChange {
     fn selection(&self) -> Result<DeadSelection, Failure> {
         let dead = &self.dead;
         let is_bare = dead.is_empty() && !self.all;
+        let selection = match self.limit {
+            Some(most) => dead.selection().limit(most),
+            None => dead.selection(),
+        };
         match self.ids.as_slice() {
             [] if is_bare => {
                 let text = "no condition is given: add --all to mean every dead task";
                 Err(Failure::usage(text))
             }
-            [] => Ok(dead.selection()),
-            _ if !is_bare || dead.limit.is_some() => {
-                let text = "ids and conditions exclude each other: leave one of both";
+            [] => Ok(selection),
+            _ if !is_bare || self.limit.is_some() => {
+                let text = "ids and conditions exclude each other: leave one of them out";
                 Err(Failure::usage(text))
             }
-            ids => Ok(dead.selection().ids(ids.to_vec())),
+            ids => Ok(selection.ids(ids.to_vec())),
         }
     }
 }
@@ -183,7 +204,7 @@ pub(super) async fn run(
     command: &DeadCommand,
 ) -> Result<CommandResult, Failure> {
     match command {
-        DeadCommand::List(args) => list(operator.tasks(), &args.dead).await,
+        DeadCommand::List(args) => list(operator.tasks(), args).await,
         DeadCommand::Requeue(args) => {
             let interval = args.rate.unwrap_or_default();
             change(operator, &args.change, Deed::Requeue { interval }).await
@@ -193,21 +214,26 @@ pub(super) async fn run(
     }
 }
 
-async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<CommandResult, Failure> {
+async fn list(tasks: &TaskSubmitService, args: &DeadListArgs) -> Result<CommandResult, Failure> {
+    let dead = &args.dead;
+    known_type(tasks, &dead.task_type).await?;
     let stats = tasks.stats(&dead.task_type).await?;
-    let selection = dead.selection().limit(dead.limit.unwrap_or(LISTED));
-    let found = selection.tasks(tasks).await?;
-    let text = if found.is_empty() {
-        "no such task is dead".to_owned()
+    let (selection, place) = (dead.selection(), &args.place);
+    let page = selection.page(tasks, place.cursor.as_ref(), place.limit());
+    let page = page.await?;
+    let next = page.next.as_ref().map(written);
+    let report = if page.tasks.is_empty() {
+        Report::from("no such task is dead in this page")
     } else {
-        format!(
-            "{}\n{} shown, {} dead in all",
-            tasks_table(&found, stats.now),
-            found.len(),
-            stats.dead
-        )
+        let sum = format!("{} shown, {} dead in all", page.tasks.len(), stats.dead);
+        Report::from(tasks_table(&page.tasks, stats.now)).lines(sum)
     };
-    CommandResult::new(text, json!({"tasks": found, "dead": stats.dead}))
+    let report = match &next {
+        Some(next) => report.lines(more(next)),
+        None => report,
+    };
+    let document = json!({"tasks": page.tasks, "dead": stats.dead, "next": next});
+    CommandResult::new(report, document)
 }
 
 async fn change(
@@ -217,6 +243,7 @@ async fn change(
 ) -> Result<CommandResult, Failure> {
     let (task_type, verb) = (&args.dead.task_type, deed.verb());
     let selection = args.selection()?;
+    known_type(operator.tasks(), task_type).await?;
     let count = {
         let _sign = progress::sign("reads the dead tasks, to count those that match");
         selection.count(operator.tasks()).await?

@@ -1,7 +1,7 @@
 //! `explain`: explains why a task has not started, or started late, and shows its life so far.
 
 use clap::Args;
-use delayq_ops::{MomentKind, explain, timeline};
+use delayq_ops::{MomentKind, explain, known_type, timeline};
 use delayq_plugin::TaskSubmitService;
 use serde_json::json;
 
@@ -25,6 +25,7 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &ExplainArgs,
 ) -> Result<CommandResult, Failure> {
+    known_type(tasks, &args.task_type).await?;
     let explanation = explain(tasks, &args.task_type, &args.id).await?;
     let moments = timeline(tasks, &args.task_type, &args.id).await?;
     let mut text = styled(STRONG, one_line(&explanation.sentence));

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::known_type;
 use delayq_plugin::store::{Figures, Spell, Step};
 use delayq_plugin::{TaskSubmitService, TaskType, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::chart::{bar, clock};
 use crate::failure::Failure;
 use crate::span::span;
-use crate::text::{BAD, STRONG, styled, table};
+use crate::table::{Table, column};
+use crate::text::{BAD, STRONG, styled};
 
 /// Maximum number of lines for people: about the height of a terminal.
 const MAX_LINES: u64 = 48;
@@ -64,6 +66,7 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &FiguresArgs,
 ) -> Result<CommandResult, Failure> {
+    known_type(tasks, args.task_type.as_str()).await?;
     let now = tasks.stats(args.task_type.as_str()).await?.now;
     let (step, count) = match args.days {
         Some(days) => (Step::Hour, days * 24),
@@ -79,7 +82,8 @@ pub(super) async fn run(
             "nothing is known of {} in this time: no instance ran its tasks, or none of a release \
              that counts",
             args.task_type
-        ),
+        )
+        .into(),
         spells => text(&args.task_type, spells, &Grid { since, step, count }),
     };
     let json = json!({
@@ -119,21 +123,20 @@ impl Grid {
     }
 }
 
-fn text(task_type: &TaskType, spells: &[Spell], grid: &Grid) -> String {
+fn text(task_type: &TaskType, spells: &[Spell], grid: &Grid) -> Report {
     let sums = grid.sums(spells);
     let most = sums.iter().map(|one| one.figures.done).max();
-    let heads = [
-        "FROM (UTC)",
-        "DONE",
-        "FAILED",
-        "DEAD",
-        "LATE p50",
-        "p99",
-        "RUN",
-        "LONGEST",
-        "",
-    ];
-    let mut table = table(&heads);
+    let mut table = Table::new(&[
+        column("FROM (UTC)"),
+        column("DONE"),
+        column("FAILED"),
+        column("DEAD"),
+        column("LATE p50").minor(2),
+        column("LATE p99").minor(1),
+        column("RUN").minor(3),
+        column("LONGEST").minor(4),
+        column("").minor(5),
+    ]);
     for Spell { at, figures } in &sums {
         let late = |q| figures.lateness.quantile(q).map_or(String::new(), below);
         let bad = |count: u64| match count {
@@ -144,7 +147,7 @@ fn text(task_type: &TaskType, spells: &[Spell], grid: &Grid) -> String {
             0 => String::new(),
             ms => span(Duration::from_millis(ms)),
         };
-        table.add_row([
+        table.row([
             clock(*at),
             figures.done.to_string(),
             bad(figures.failed),
@@ -158,7 +161,7 @@ fn text(task_type: &TaskType, spells: &[Spell], grid: &Grid) -> String {
     }
     let unit = if grid.step == Step::Hour { "h" } else { "min" };
     let head = format!("{task_type}, a line is {} {unit}", grid.width());
-    format!("{}\n{table}", styled(STRONG, head))
+    Report::from(styled(STRONG, head)).table(table)
 }
 
 /// A lateness. It is known only by buckets, each twice as large as the one before.

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use delayq_ops::{Forecast, forecast};
+use delayq_ops::{Forecast, forecast, known_types};
 use delayq_plugin::TaskSubmitService;
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::chart::{bar, clock};
 use crate::failure::Failure;
 use crate::span::{read_span, relative, span};
-use crate::text::{BAD, STRONG, counted, styled, table};
+use crate::table::{Table, column};
+use crate::text::{BAD, STRONG, counted, styled};
 
 /// The range of the forecast.
 #[derive(Debug, Args)]
@@ -31,11 +32,14 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &ForecastArgs,
 ) -> Result<CommandResult, Failure> {
+    if args.types != "*" {
+        known_types(tasks, &args.types).await?;
+    }
     let found = forecast(tasks, &args.types, args.horizon, args.steps).await?;
     CommandResult::new(text(&found), found)
 }
 
-fn text(found: &Forecast) -> String {
+fn text(found: &Forecast) -> Report {
     let sum: u64 = found.buckets.iter().map(|bucket| bucket.due).sum();
     let most = found.buckets.iter().map(|bucket| bucket.due).max();
     let head = format!(
@@ -44,9 +48,14 @@ fn text(found: &Forecast) -> String {
         counted(found.types.len() as u64, "type"),
         span(found.to.since(found.from)),
     );
-    let mut table = table(&["FROM (UTC)", "", "DUE", ""]);
+    let mut table = Table::new(&[
+        column("FROM (UTC)"),
+        column("").minor(1),
+        column("DUE"),
+        column("").minor(2),
+    ]);
     for bucket in &found.buckets {
-        table.add_row([
+        table.row([
             clock(bucket.from),
             relative(bucket.from, found.from),
             bucket.due.to_string(),
@@ -54,19 +63,19 @@ fn text(found: &Forecast) -> String {
         ]);
     }
     if sum + found.overdue + found.later == 0 {
-        return "no task is scheduled there: `delayq types` lists the types".to_owned();
+        return "no task is scheduled there: `delayq types` lists the types".into();
     }
-    let mut text = styled(STRONG, head);
+    let mut report = Report::from(styled(STRONG, head));
     if sum > 0 {
-        text += &format!("\n{table}");
+        report = report.table(table);
     }
     if found.overdue > 0 {
         let overdue = format!("{} due already and waiting", found.overdue);
-        text += &format!("\n{}", styled(BAD, overdue));
+        report = report.lines(styled(BAD, overdue));
     }
-    text += &format!("\n{} due later", found.later);
+    report = report.lines(format!("{} due later", found.later));
     if !found.is_complete {
-        text += "\nnot all was counted: name a type, or look less far ahead";
+        report = report.lines("not all was counted: name a type, or look less far ahead");
     }
-    text
+    report
 }

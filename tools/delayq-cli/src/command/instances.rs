@@ -2,26 +2,53 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use delayq_plugin::store::Figures;
-use delayq_plugin::{InstanceInfo, TaskSubmitService, TaskType};
+use delayq_plugin::{Clock, InstanceInfo, SystemClock, TaskSubmitService, TaskType};
 
 use super::figures::below;
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::failure::Failure;
-use crate::span::per_time;
-use crate::text::{BAD, STRONG, one_line, styled, table};
+use crate::paging::{self, Paging};
+use crate::span::{per_time, relative};
+use crate::table::{Table, column};
+use crate::text::{BAD, STRONG, one_line, styled};
 
 /// Minimum time for showing a rate.
 const LEAST_SPAN: Duration = Duration::from_secs(1);
 
+/// The page of the list.
+#[derive(Debug, Args)]
+pub(crate) struct InstancesArgs {
+    #[command(flatten)]
+    paging: Paging,
+}
+
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &InstancesArgs,
+) -> Result<CommandResult, Failure> {
     let instances = tasks.instances().await?;
-    let heads = [
-        "INSTANCE", "HOST", "PID", "DELAYQ", "STARTED", "SEEN", "DONE", "FAILED", "LATE p50",
-        "p99", "TYPES",
-    ];
-    let mut table = table(&heads);
+    if instances.is_empty() {
+        let text = "no instance runs on this store and namespace";
+        return CommandResult::new(text, instances);
+    }
+    let (instances, next) = args.paging.page(instances, |one| one.id.to_string());
+    let mut table = Table::new(&[
+        column("INSTANCE"),
+        column("HOST"),
+        column("PID").minor(3),
+        column("DELAYQ").wide(),
+        column("STARTED").wide(),
+        column("SEEN").minor(4),
+        column("DONE").minor(1),
+        column("FAILED").minor(2),
+        column("LATE p50").wide(),
+        column("LATE p99").wide(),
+        column("TYPES").text(),
+    ]);
+    let now = SystemClock.now();
     for one in &instances {
         let types: Vec<_> = one.types.iter().map(TaskType::as_str).collect();
         let more = match one.type_count.saturating_sub(one.types.len()) {
@@ -29,13 +56,13 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Fail
             more => format!(", {more} more"),
         };
         let [done, failed, half, most] = work(one);
-        table.add_row([
+        table.row([
             styled(STRONG, &one.id),
             one_line(&one.host),
             one.pid.to_string(),
             one_line(&one.version),
             one.started_at.to_string(),
-            one.seen_at.to_string(),
+            relative(one.seen_at, now),
             done,
             failed,
             half,
@@ -43,12 +70,11 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Fail
             format!("{}{more}", types.join(", ")),
         ]);
     }
-    let text = if instances.is_empty() {
-        "no instance runs on this store and namespace".to_owned()
-    } else {
-        table.to_string()
+    let report = match &next {
+        Some(next) => Report::from(table).lines(paging::more(next)),
+        None => Report::from(table),
     };
-    CommandResult::new(text, instances)
+    CommandResult::new(report, instances)
 }
 
 /// An instance's work in its last minutes: rate of done tasks, failed attempts, and lateness of

@@ -1,16 +1,19 @@
 //! `list`: a page of tasks.
 
 use clap::Args;
+use delayq_ops::known_type;
 use delayq_plugin::{
     Cursor, Page, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
 };
 use serde_json::json;
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::failure::Failure;
+use crate::paging::more;
 use crate::selection::{Selection, read_state};
 use crate::span::relative;
-use crate::text::{FAINT, STRONG, one_line, styled, table};
+use crate::table::{Table, column};
+use crate::text::{STRONG, one_line, styled};
 
 /// Maximum number of tasks in one call to the store.
 const MAX_PAGE: usize = 128;
@@ -26,12 +29,27 @@ pub(crate) struct ListArgs {
     state: TaskState,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    place: TaskPlace,
+}
+
+/// A page of tasks.
+#[derive(Clone, Debug, Args)]
+pub(super) struct TaskPlace {
     /// Maximum number of tasks.
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    limit: usize,
-    /// The start of the page: the cursor printed by the previous page.
-    #[arg(long, value_name = "CURSOR", value_parser = read_cursor)]
-    cursor: Option<Cursor>,
+    #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Page",
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    limit: u64,
+    /// The start of the page: the cursor printed after the previous page.
+    #[arg(long, value_name = "CURSOR", value_parser = read_cursor, help_heading = "Page")]
+    pub(super) cursor: Option<Cursor>,
+}
+
+impl TaskPlace {
+    /// Maximum number of tasks.
+    pub(super) fn limit(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
 }
 
 /// Runs the command.
@@ -39,18 +57,19 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &ListArgs,
 ) -> Result<CommandResult, Failure> {
+    known_type(tasks, &args.task_type).await?;
     let stats = tasks.stats(&args.task_type).await?;
     let page = read(tasks, args).await?;
     let next = page.next.as_ref().map(written);
-    let mut text = tasks_table(&page.tasks, stats.now);
-    if page.tasks.is_empty() {
-        text = format!("no such task is {} in this page", args.state);
-    }
+    let mut report = if page.tasks.is_empty() {
+        Report::from(format!("no such task is {} in this page", args.state))
+    } else {
+        Report::from(tasks_table(&page.tasks, stats.now))
+    };
     if let Some(next) = &next {
-        let more = format!("more: --cursor {next}");
-        text += &format!("\n{}", styled(FAINT, more));
+        report = report.lines(more(next));
     }
-    CommandResult::new(text, json!({"tasks": page.tasks, "next": next}))
+    CommandResult::new(report, json!({"tasks": page.tasks, "next": next}))
 }
 
 /// The page, read with as many calls to the store as necessary. If few tasks match, it ends early,
@@ -63,9 +82,9 @@ async fn read(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Page, Failur
     }
     let filter = args.selection.narrow(TaskFilter::new().state(args.state));
     let mut found = Page::default();
-    found.next = args.cursor.clone();
+    found.next = args.place.cursor.clone();
     loop {
-        let left = args.limit.saturating_sub(found.tasks.len());
+        let left = args.place.limit().saturating_sub(found.tasks.len());
         let limit = left.min(MAX_PAGE);
         if limit == 0 {
             return Ok(found);
@@ -90,10 +109,17 @@ async fn read(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Page, Failur
 }
 
 /// Tasks as a table.
-pub(super) fn tasks_table(tasks: &[TaskInfo], now: Timestamp) -> String {
-    let mut table = table(&["ID", "STATE", "AT", "", "ATTEMPT", "NOTE"]);
+pub(super) fn tasks_table(tasks: &[TaskInfo], now: Timestamp) -> Table {
+    let mut table = Table::new(&[
+        column("ID"),
+        column("STATE").minor(1),
+        column("AT").wide(),
+        column("WHEN"),
+        column("ATTEMPT").minor(2),
+        column("NOTE").text(),
+    ]);
     for task in tasks {
-        table.add_row([
+        table.row([
             styled(STRONG, &task.id),
             task.state.to_string(),
             task.at.to_string(),
@@ -102,7 +128,7 @@ pub(super) fn tasks_table(tasks: &[TaskInfo], now: Timestamp) -> String {
             note(task),
         ]);
     }
-    table.to_string()
+    table
 }
 
 /// The most notable fact, in a few words.
@@ -120,13 +146,14 @@ fn note(task: &TaskInfo) -> String {
 
 /// Parses a cursor on the command line: `MILLISECONDS:ID`, as printed by [`written`].
 fn read_cursor(text: &str) -> Result<Cursor, String> {
-    let wrong = || format!("{text:?} is no cursor: take the one that the page before has told");
+    let wrong = || format!("{text:?} is not a cursor: use the one printed after the previous page");
     let (at, id) = text.split_once(':').ok_or_else(wrong)?;
     let at = at.parse().map_err(|_| wrong())?;
     let id = TaskId::new(id).map_err(|_| wrong())?;
     Ok(Cursor::new(Timestamp::from_millis(at), id))
 }
 
-fn written(cursor: &Cursor) -> String {
+/// A cursor as text.
+pub(super) fn written(cursor: &Cursor) -> String {
     format!("{}:{}", cursor.at.as_millis(), cursor.id)
 }

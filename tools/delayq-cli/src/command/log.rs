@@ -6,20 +6,29 @@ use clap::Args;
 use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use delayq_plugin::{Result, TaskSubmitService, TaskType, Timestamp, TypePattern};
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::failure::Failure;
-use crate::text::{BAD, FAINT, STRONG, json, one_line, styled, table};
+use crate::output::OutputFormat;
+use crate::paging::more;
+use crate::table::{Table, column};
+use crate::text::{BAD, FAINT, STRONG, one_line, styled};
 
 /// The actions to show.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// Maximum number of actions.
-    #[arg(long, default_value_t = 30, value_name = "N", conflicts_with = "all")]
-    limit: usize,
-    /// Only actions before the one with this number, as printed by the previous answer.
-    #[arg(long, value_name = "NUMBER")]
-    before: Option<u64>,
-    /// All actions; with --json one JSON document per line, for an export.
+    #[arg(long, default_value_t = 30, value_name = "N", conflicts_with = "all",
+        help_heading = "Page", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    /// The start of the page, as printed after the previous one: actions before this number.
+    #[arg(
+        long,
+        visible_alias = "before",
+        value_name = "NUMBER",
+        help_heading = "Page"
+    )]
+    cursor: Option<u64>,
+    /// All actions; with -o json one document in a line each, for an export.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -75,15 +84,15 @@ struct LogPart {
 pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &LogArgs,
-    is_json: bool,
+    format: OutputFormat,
 ) -> Result<CommandResult, Failure> {
-    let most = if args.all { usize::MAX } else { args.limit };
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let most = if args.all { usize::MAX } else { limit };
     let part = read(tasks, args, most).await?;
-    if args.all && is_json {
+    if args.all && format.is_document() {
         let mut stdout = anstream::stdout().lock();
         for one in &part.actions {
-            let line = serde_json::to_string(one).map_err(std::io::Error::from)?;
-            writeln!(stdout, "{}", json(&line))?;
+            stdout.write_all(format.streamed(one)?.as_bytes())?;
         }
         return Ok(CommandResult::said());
     }
@@ -97,7 +106,7 @@ pub(super) async fn run(
 async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<LogPart> {
     let mut part = LogPart {
         actions: Vec::new(),
-        next: args.before,
+        next: args.cursor,
     };
     loop {
         let page = tasks.store().actions(part.next, MAX_ACTION_PAGE).await?;
@@ -118,22 +127,25 @@ async fn read(tasks: &TaskSubmitService, args: &LogArgs, most: usize) -> Result<
     }
 }
 
-fn text(part: &LogPart) -> String {
+fn text(part: &LogPart) -> Report {
     if part.actions.is_empty() {
-        return "no such action is in the log".to_owned();
+        return "no such action is in the log".into();
     }
-    let heads = [
-        "WHEN", "WHO", "WHAT", "TYPE", "TASKS", "COUNT", "END", "FROM",
-    ];
-    let mut table = table(&heads);
+    let mut table = Table::new(&[
+        column("WHEN"),
+        column("WHO").minor(1),
+        column("WHAT"),
+        column("TYPE"),
+        column("TASKS").text(),
+        column("COUNT").wide(),
+        column("END"),
+        column("DETAIL").wide(),
+        column("FROM").wide(),
+    ]);
     for LoggedAction { at, action, .. } in &part.actions {
-        let end = match action.detail.as_str() {
-            "" => action.end.to_string(),
-            detail => format!("{}: {detail}", action.end),
-        };
-        let end = one_line(&end);
         let is_bad = action.end.as_str() == "failed";
-        table.add_row([
+        let end = action.end.to_string();
+        table.row([
             seconds(*at),
             styled(STRONG, one_line(&action.actor)),
             one_line(&action.verb),
@@ -143,15 +155,14 @@ fn text(part: &LogPart) -> String {
                 .count
                 .map_or(String::new(), |count| count.to_string()),
             if is_bad { styled(BAD, end) } else { end },
+            one_line(&action.detail),
             styled(FAINT, one_line(&action.origin)),
         ]);
     }
-    let mut text = table.to_string();
-    if let Some(next) = part.next {
-        let more = format!("more: --before {next}");
-        text += &format!("\n{}", styled(FAINT, more));
+    match part.next {
+        Some(next) => Report::from(table).lines(more(next)),
+        None => table.into(),
     }
-    text
 }
 
 /// The time to the second: `2026-12-24 17:00:00Z`.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use delayq_ops::Operator;
-use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypePattern};
+use delayq_ops::{Operator, known_type, known_types};
+use delayq_plugin::{Error, TaskSubmitService, TaskType, Timestamp};
 use serde_json::json;
 
 use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
-use crate::span::{read_span, read_time};
+use crate::span::{read_delay, read_time};
 use crate::text::counted;
 
 /// The types to pause, and the end of the pause.
@@ -22,8 +22,11 @@ pub(crate) struct PauseArgs {
     #[arg(long, value_name = "TIME", value_parser = read_time, conflicts_with = "lasts")]
     until: Option<Timestamp>,
     /// Pause for this long, such as 30m.
-    #[arg(long = "for", value_name = "SPAN", value_parser = read_span)]
+    #[arg(long = "for", value_name = "SPAN", allow_hyphen_values = true, value_parser = read_delay)]
     lasts: Option<Duration>,
+    /// Make the type if the store does not list it, and pause it.
+    #[arg(long)]
+    create: bool,
 }
 
 /// The types.
@@ -38,24 +41,35 @@ pub(crate) struct ResumeArgs {
 }
 
 impl ResumeArgs {
-    /// Asks if a pattern names more than one type. Returns one of the selected types, if there are
-    /// any.
+    /// Asks if a pattern names more than one type. Returns one of the selected types.
     async fn agree(
         &self,
         tasks: &TaskSubmitService,
         verb: &str,
-    ) -> Result<Option<TaskType>, Failure> {
-        let pattern = TypePattern::new(&self.types)?;
-        if let TypePattern::Exact(task_type) = pattern {
-            return Ok(Some(task_type));
+        creates: bool,
+    ) -> Result<TaskType, Failure> {
+        if let Ok(task_type) = TaskType::new(&self.types) {
+            if !creates {
+                let known = known_type(tasks, task_type.as_str()).await;
+                known.map_err(|error| refused(verb, error))?;
+            }
+            return Ok(task_type);
         }
-        let mut types = tasks.types().await?;
-        types.retain(|task_type| pattern.matches(task_type));
+        let types = known_types(tasks, &self.types).await?;
         if types.len() > 1 {
             let count = counted(types.len() as u64, "type");
             ask(&format!("{verb} {count}: {}", joined(&types)), self.yes)?;
         }
-        Ok(types.into_iter().next())
+        let first = types.into_iter().next();
+        first.ok_or_else(|| Failure::refused(format!("no type matches {}", self.types)))
+    }
+}
+
+/// The failure of a change of a type that is not listed. A pause can make it.
+fn refused(verb: &str, error: Error) -> Failure {
+    match verb {
+        "pause" => Failure::Unmade(error),
+        _ => error.into(),
     }
 }
 
@@ -81,19 +95,15 @@ fn joined(types: &[TaskType]) -> String {
 
 /// Runs `pause`.
 pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<CommandResult, Failure> {
-    let (mut types, mut until) = (Vec::new(), args.until);
-    if let Some(one) = args.which.agree(operator.tasks(), "pause").await? {
-        until = args.until(operator.tasks(), &one).await?;
-        types = operator.pause(&args.which.types, until).await?;
-    }
+    let (which, tasks) = (&args.which, operator.tasks());
+    let one = which.agree(tasks, "pause", args.create).await?;
+    let until = args.until(tasks, &one).await?;
+    let operator = operator.clone().creating(args.create);
+    let types = operator.pause(&which.types, until).await;
+    let types = types.map_err(Failure::Unmade)?;
     let end = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
-    let text = if types.is_empty() {
-        format!("no type matches {}", args.which.types)
-    } else {
-        format!("paused {end}: {}", joined(&types))
-    };
-    let is_done = !types.is_empty();
-    Ok(CommandResult::new(text, json!({"types": types, "until": until}))?.done_if(is_done))
+    let text = format!("paused {end}: {}", joined(&types));
+    CommandResult::new(text, json!({"types": types, "until": until}))
 }
 
 /// Runs `resume`.
@@ -101,15 +111,8 @@ pub(super) async fn resume(
     operator: &Operator,
     args: &ResumeArgs,
 ) -> Result<CommandResult, Failure> {
-    let mut types = Vec::new();
-    if args.agree(operator.tasks(), "resume").await?.is_some() {
-        types = operator.resume(&args.types).await?;
-    }
-    let text = if types.is_empty() {
-        format!("no type matches {}", args.types)
-    } else {
-        format!("resumed: {}", joined(&types))
-    };
-    let is_done = !types.is_empty();
-    Ok(CommandResult::new(text, json!({"types": types}))?.done_if(is_done))
+    args.agree(operator.tasks(), "resume", false).await?;
+    let types = operator.resume(&args.types).await?;
+    let text = format!("resumed: {}", joined(&types));
+    CommandResult::new(text, json!({"types": types}))
 }

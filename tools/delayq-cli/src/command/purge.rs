@@ -1,7 +1,7 @@
 //! `purge`: removes the tasks of a type in one state, for good.
 
 use clap::Args;
-use delayq_ops::Operator;
+use delayq_ops::{Operator, known_type};
 use delayq_plugin::TaskState;
 use serde_json::json;
 
@@ -29,6 +29,7 @@ pub(crate) struct PurgeArgs {
 /// Runs the command.
 pub(super) async fn run(operator: &Operator, args: &PurgeArgs) -> Result<CommandResult, Failure> {
     let (task_type, state) = (&args.task_type, args.state);
+    known_type(operator.tasks(), task_type).await?;
     let counts = operator.tasks().stats(task_type).await?;
     let what = match state {
         TaskState::Running => {

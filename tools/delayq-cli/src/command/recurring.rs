@@ -1,17 +1,19 @@
 //! `recurring`: the occurrences waiting in the store.
 
 use clap::Args;
-use delayq_ops::Operator;
+use delayq_ops::{Operator, known_types};
 use delayq_plugin::{
     Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, Timestamp, TypePattern,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::consent::ask;
 use crate::failure::Failure;
-use crate::text::{STRONG, counted, one_line, styled, table};
+use crate::paging::{Paging, more};
+use crate::table::{Table, column};
+use crate::text::{STRONG, counted, one_line, styled};
 
 /// The header of an occurrence with its schedule, as the plugin writes it.
 const SCHEDULE: &str = "delayq-schedule";
@@ -39,6 +41,8 @@ pub(crate) struct RecurringArgs {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// A waiting occurrence.
@@ -68,6 +72,11 @@ impl WaitingOccurrence {
             next_id: task.id.clone(),
             occurrence: task.headers.get(OCCURRENCE).cloned(),
         })
+    }
+
+    /// Its place in a list: the cursor of a page.
+    fn place(&self) -> String {
+        format!("{}/{}", self.task_type, self.next_id)
     }
 }
 
@@ -103,8 +112,12 @@ pub(super) async fn run(
         TypePattern::Exact(_) => (MAX_PAGES, ""),
         TypePattern::Prefix(_) => (MAX_PAGES_OF_EACH, ": name the type to read more of it"),
     };
-    for task_type in tasks.types().await? {
-        if pattern.matches(&task_type) && !read(tasks, &task_type, most, &mut found).await? {
+    let types = match args.types.as_str() {
+        "*" => tasks.types().await?,
+        types => known_types(tasks, types).await?,
+    };
+    for task_type in types {
+        if !read(tasks, &task_type, most, &mut found).await? {
             partly.push(task_type);
         }
     }
@@ -112,9 +125,16 @@ pub(super) async fn run(
         let (found, is_agreed) = (&found, args.yes);
         return remove(operator, &pattern, name, Removal { found, is_agreed }).await;
     }
-    let mut table = table(&["TYPE", "NAME", "SCHEDULE", "NEXT", "ID"]);
+    let (found, next) = args.paging.page(found, WaitingOccurrence::place);
+    let mut table = Table::new(&[
+        column("TYPE"),
+        column("NAME"),
+        column("SCHEDULE").text(),
+        column("NEXT"),
+        column("ID").wide(),
+    ]);
     for one in &found {
-        table.add_row([
+        table.row([
             styled(STRONG, &one.task_type),
             one.name.clone(),
             one_line(&one.schedule),
@@ -122,16 +142,21 @@ pub(super) async fn run(
             one.next_id.to_string(),
         ]);
     }
-    let mut text = if found.is_empty() {
-        "no occurrence waits".to_owned()
+    let mut report = if found.is_empty() {
+        Report::from("no occurrence waits")
     } else {
-        table.to_string()
+        Report::from(table)
     };
     for task_type in &partly {
         let read = PAGE * most;
-        text += &format!("\n{task_type}: only the first {read} tasks were read{hint}");
+        let text = format!("{task_type}: only the first {read} tasks were read{hint}");
+        report = report.lines(text);
     }
-    CommandResult::new(text, json!({"occurrences": found, "partly_read": partly}))
+    if let Some(next) = &next {
+        report = report.lines(more(next));
+    }
+    let document = json!({"occurrences": found, "partly_read": partly, "next": next});
+    CommandResult::new(report, document)
 }
 
 /// The input of a removal.

@@ -1,6 +1,7 @@
 //! `show`: everything known about a task.
 
 use clap::Args;
+use delayq_ops::known_type;
 use delayq_plugin::{InstanceInfo, TaskInfo, TaskSubmitService, Timestamp, WaitsFor};
 use serde_json::json;
 
@@ -24,10 +25,10 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &ShowArgs,
 ) -> Result<CommandResult, Failure> {
+    known_type(tasks, &args.task_type).await?;
     let Some(task) = tasks.find(&args.task_type, &args.id).await? else {
         let text = format!(
-            "no task {} of type {}: another store or namespace, or it ended longer ago than is \
-             remembered",
+            "there is no task {} of type {}, or it ended longer ago than the store remembers",
             args.id, args.task_type
         );
         return Err(Failure::refused(text));

@@ -1,9 +1,9 @@
 //! `stats`: the numbers of one type.
 
 use clap::Args;
-use delayq_ops::overview;
+use delayq_ops::{known_type, overview_of};
 use delayq_plugin::store::Figures;
-use delayq_plugin::{Rate, TaskSubmitService, TaskType, Timestamp};
+use delayq_plugin::{Rate, TaskSubmitService, Timestamp};
 
 use super::type_list::{TypeLine, lines};
 use crate::answer::CommandResult;
@@ -19,21 +19,17 @@ pub(crate) struct StatsArgs {
     task_type: String,
 }
 
-/// Runs the command. For a type that the store does not list, nothing is found.
+/// Runs the command.
 pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &StatsArgs,
 ) -> Result<CommandResult, Failure> {
-    let task_type = TaskType::new(&args.task_type)?;
-    let seen = overview(tasks, task_type.as_str()).await?;
-    if let Some(line) = lines(seen).pop() {
-        return CommandResult::new(text(&line), line);
+    let task_type = known_type(tasks, &args.task_type).await?;
+    let seen = overview_of(tasks, vec![task_type]).await?;
+    match lines(seen).pop() {
+        Some(line) => CommandResult::new(text(&line), line),
+        None => Err(Failure::refused("the store lists no such type any more")),
     }
-    let stats = tasks.stats(task_type.as_str()).await?;
-    let text = format!(
-        "no type {task_type} in this store and namespace: `delayq types` lists those that there are"
-    );
-    Ok(CommandResult::new(text, stats)?.done_if(false))
 }
 
 fn text(line: &TypeLine) -> String {
@@ -68,20 +64,20 @@ fn text(line: &TypeLine) -> String {
         ("  done", line.pace()),
         ("  failed attempts", recent(|figures| figures.failed)),
         ("  dead", recent(|figures| figures.dead)),
-        ("  late, half", half),
-        ("  late, 99 of 100", most),
-        ("ever done", totals.done.to_string()),
-        ("ever dead", totals.dead.to_string()),
-        ("ever cancelled", totals.cancelled.to_string()),
-        ("ever expired", totals.expired.to_string()),
-        ("failed attempts", totals.failed.to_string()),
-        ("ended and known", stats.remembered.to_string()),
-        ("  each for", known_for),
+        ("  lateness p50", half),
+        ("  lateness p99", most),
+        ("done in total", totals.done.to_string()),
+        ("dead in total", totals.dead.to_string()),
+        ("cancelled in total", totals.cancelled.to_string()),
+        ("expired in total", totals.expired.to_string()),
+        ("failed in total", totals.failed.to_string()),
+        ("ended, remembered", stats.remembered.to_string()),
+        ("  kept for", known_for),
         (
-            "bound",
+            "max pending",
             limit(stats.max_pending.map(|most| most.to_string())),
         ),
-        ("  refused by it", stats.refused.to_string()),
+        ("  refused when full", stats.refused.to_string()),
         (
             "fleet concurrency",
             limit(stats.fleet_concurrency.map(|most| most.to_string())),

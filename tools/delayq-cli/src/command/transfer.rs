@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use delayq_ops::{
     DeadTasks, LmstfyError, LmstfyImport, LmstfyReport, Operator, TransferReport,
-    export as write_tasks,
+    export as write_tasks, known_types,
 };
-use delayq_plugin::{TaskSubmitService, TypePattern};
+use delayq_plugin::TaskSubmitService;
 use serde_json::json;
 
 use crate::answer::CommandResult;
@@ -92,13 +92,14 @@ impl TransferTasks {
 
     /// The number of tasks, from the counts of the store.
     async fn count(&self, tasks: &TaskSubmitService) -> Result<u64, Failure> {
-        let pattern = TypePattern::new(&self.types)?;
+        let types = match self.types.as_str() {
+            "*" => tasks.types().await?,
+            types => known_types(tasks, types).await?,
+        };
         let mut count = 0;
-        for task_type in tasks.types().await? {
-            if pattern.matches(&task_type) {
-                let stats = tasks.stats(task_type.as_str()).await?;
-                count += stats.scheduled + if self.dead { stats.dead } else { 0 };
-            }
+        for task_type in types {
+            let stats = tasks.stats(task_type.as_str()).await?;
+            count += stats.scheduled + if self.dead { stats.dead } else { 0 };
         }
         Ok(count)
     }

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use delayq_ops::{Overview, Trouble, TypeOverview, overview_of_all};
+use clap::Args;
+use delayq_ops::{Overview, Trouble, TypeOverview, known_types, overview_of};
 use delayq_plugin::store::Figures;
-use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypeStats};
+use delayq_plugin::{Namespace, TaskSubmitService, TaskType, Timestamp, TypeStats};
 use serde::Serialize;
 
 use super::figures::below;
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::failure::Failure;
+use crate::paging::{self, Paging};
 use crate::span::{per_time, relative, span};
-use crate::text::{BAD, STRONG, styled, table};
+use crate::table::{Column, Table, column};
+use crate::text::{BAD, STRONG, styled};
 
 /// A type and its numbers, which come from counts of the store, without reading tasks.
 #[derive(Debug, Serialize)]
@@ -113,58 +116,90 @@ impl TypeLine {
     }
 }
 
+/// The types to list.
+#[derive(Debug, Args)]
+pub(crate) struct TypesArgs {
+    /// The types, as a pattern such as `mail.*`, or one; default: all.
+    #[arg(value_name = "TYPE", default_value = "*")]
+    types: String,
+    #[command(flatten)]
+    paging: Paging,
+}
+
+/// The columns of the table.
+const COLUMNS: [Column; 11] = [
+    column("TYPE"),
+    column("SCHEDULED"),
+    column("DUE"),
+    column("OLDEST DUE").minor(1),
+    column("RUNNING").minor(2),
+    column("DEAD"),
+    column("DONE").wide(),
+    column("LATE p50").wide(),
+    column("LATE p99").wide(),
+    column("SERVED BY").minor(3),
+    column("STATE").text(),
+];
+
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
-    let overview = overview_of_all(tasks).await?;
-    let count = overview.type_count;
-    let lines = lines(overview);
-    let heads = [
-        "TYPE",
-        "SCHEDULED",
-        "DUE",
-        "OLDEST DUE",
-        "RUNNING",
-        "DEAD",
-        "DONE",
-        "LATE p50",
-        "p99",
-        "SERVED BY",
-        "STATE",
-    ];
-    let mut table = table(&heads);
-    for line in &lines {
-        let stats = &line.stats;
-        let dead = match stats.dead {
-            0 => "0".to_owned(),
-            dead => styled(BAD, dead),
-        };
-        let servers = match line.served_by {
-            0 if line.is_unserved() => styled(BAD, "nobody"),
-            servers => servers.to_string(),
-        };
-        let [half, most] = line.lateness();
-        table.add_row([
-            styled(STRONG, &line.task_type),
-            stats.scheduled.to_string(),
-            stats.due.to_string(),
-            line.oldest(),
-            stats.running.to_string(),
-            dead,
-            line.pace(),
-            half,
-            most,
-            servers,
-            line.state(),
-        ]);
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &TypesArgs,
+) -> Result<CommandResult, Failure> {
+    let listed = tasks.types().await?;
+    if listed.is_empty() {
+        return nothing(tasks);
     }
-    let mut text = if lines.is_empty() {
-        "no types: nothing was sent to this store and namespace yet".to_owned()
-    } else {
-        table.to_string()
+    let types = match args.types.as_str() {
+        "*" => listed,
+        types => known_types(tasks, types).await?,
     };
-    if count > lines.len() {
-        let shown = lines.len();
-        text += &format!("\n{shown} of {count} types are shown: `delayq stats TYPE` shows one");
+    let (page, next) = args.paging.page(types, ToString::to_string);
+    let lines = lines(overview_of(tasks, page).await?);
+    let mut table = Table::new(&COLUMNS);
+    for line in &lines {
+        table.row(cells(line));
     }
-    CommandResult::new(text, lines)
+    let report = match &next {
+        Some(next) => Report::from(table).lines(paging::more(next)),
+        None => Report::from(table),
+    };
+    CommandResult::new(report, lines)
+}
+
+/// The answer of an empty namespace. One that was named, and has nothing, is probably a slip.
+fn nothing(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
+    let namespace = tasks.store().namespace().cloned().unwrap_or_default();
+    if namespace != Namespace::default() {
+        let text = format!("there is no task type in namespace {namespace} of this store");
+        return Err(Failure::refused(text));
+    }
+    let text = "no types: nothing was sent to this store and namespace yet";
+    CommandResult::new(text, serde_json::json!([]))
+}
+
+fn cells(line: &TypeLine) -> [String; 11] {
+    let stats = &line.stats;
+    let dead = match stats.dead {
+        0 => "0".to_owned(),
+        dead => styled(BAD, dead),
+    };
+    let servers = match line.served_by {
+        0 if line.is_unserved() => styled(BAD, "nobody"),
+        servers => servers.to_string(),
+    };
+    let [half, most] = line.lateness();
+    [
+        styled(STRONG, &line.task_type),
+        stats.scheduled.to_string(),
+        stats.due.to_string(),
+        line.oldest(),
+        stats.running.to_string(),
+        dead,
+        line.pace(),
+        half,
+        most,
+        servers,
+        line.state(),
+    ]
 }

@@ -5,13 +5,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::known_type;
 use delayq_plugin::{TaskSubmitService, TaskType};
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer::CommandResult;
 use crate::failure::Failure;
+use crate::output::OutputFormat;
 use crate::span::read_span;
-use crate::text::{BAD, FAINT, STRONG, json, one_line, styled};
+use crate::text::{BAD, FAINT, STRONG, one_line, styled};
 
 mod changes;
 mod event;
@@ -37,11 +39,12 @@ pub(crate) struct WatchArgs {
 pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &WatchArgs,
-    is_json: bool,
+    format: OutputFormat,
 ) -> Result<CommandResult, Failure> {
+    known_type(tasks, args.task_type.as_str()).await?;
     let mut wakeups = tasks.store().wakeups();
     let mut changes = Changes::start(tasks, &args.task_type).await?;
-    if !is_json {
+    if !format.is_document() {
         let from = changes.since();
         let line = format!("watching {} since {from}; Ctrl-C ends", args.task_type);
         writeln!(anstream::stderr(), "{}", styled(FAINT, line))?;
@@ -72,7 +75,7 @@ pub(super) async fn run(
                 match changes.look(tasks).await {
                     Ok(events) => {
                         is_down = false;
-                        print(&events, is_json)?;
+                        print(&events, format)?;
                     }
                     // Continues when the store is back.
                     Err(error) if error.is_transient() => {
@@ -87,12 +90,11 @@ pub(super) async fn run(
     }
 }
 
-fn print(events: &[Event], is_json: bool) -> Result<(), Failure> {
+fn print(events: &[Event], format: OutputFormat) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     for event in events {
-        if is_json {
-            let line = serde_json::to_string(event).map_err(std::io::Error::from)?;
-            writeln!(stdout, "{}", json(&line))?;
+        if format.is_document() {
+            stdout.write_all(format.streamed(event)?.as_bytes())?;
         } else {
             writeln!(stdout, "{}", line(event))?;
         }

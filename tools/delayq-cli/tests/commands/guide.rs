@@ -39,6 +39,8 @@ fn every_recipe_of_the_guide_runs() {
         shell.args(["-c", line]).current_dir(stage.file(""));
         shell
             .env("PATH", &path)
+            .env("HOME", stage.file(""))
+            .env_remove("XDG_CONFIG_HOME")
             .env("DELAYQ_URL", &stage.url)
             .env("OTHER_URL", &other.url);
         let output = shell.output().expect("a shell");

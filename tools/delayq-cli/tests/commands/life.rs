@@ -13,6 +13,7 @@ fn life_of_tasks(stage: &Stage) {
         "1h",
         "--group",
         "t7",
+        "--create",
     ];
     for id in ["a-1", "a-2", "b-1"] {
         let receipt = json(0, &[&send[..], &["--id", id]].concat());
@@ -42,8 +43,8 @@ fn life_of_tasks(stage: &Stage) {
         "cancelled"
     );
     assert_eq!(
-        json(1, &["cancel", "mail.send", "b-1"])["outcome"],
-        "finished"
+        json(0, &["cancel", "mail.send", "b-1"])["state"],
+        "cancelled"
     );
 
     life_of_types(stage);
@@ -137,7 +138,7 @@ fn life_of_settings(stage: &Stage) {
     assert!(origin.ends_with(" delayq-cli"), "{origin}");
     let page = json(0, &["log", "--limit", "2"]);
     let next = page["next"].as_u64().unwrap().to_string();
-    let rest = json(0, &["log", "--before", &next, "--limit", "1"]);
+    let rest = json(0, &["log", "--cursor", &next, "--limit", "1"]);
     let number = |page: &serde_json::Value, nth: usize| page["actions"][nth]["number"].as_u64();
     assert_eq!(number(&rest, 0), number(&page, 1).map(|number| number - 1));
     let pauses = json(0, &["log", "--type", "mail.send", "--verb", "resume"]);
@@ -161,7 +162,16 @@ fn sight(stage: &Stage) {
     let json = |code, words: &[&str]| stage.json(code, words);
     json(
         0,
-        &["send", "mail.send", "{}", "--id", "f-1", "--after", "90min"],
+        &[
+            "send",
+            "mail.send",
+            "{}",
+            "--id",
+            "f-1",
+            "--after",
+            "90min",
+            "--create",
+        ],
     );
     json(0, &["send", "mail.send", "{}", "--id", "f-2"]);
     let ahead = json(0, &["forecast", "mail.*", "--in", "3h", "--steps", "3"]);
@@ -223,13 +233,16 @@ fn the_life_of_tasks_on_redis() {
 fn nothing_foreign_steers_the_terminal() {
     let stage = Stage::sqlite();
     let hostile = "{\"a\":\"\u{9b}2J\"}";
-    stage.json(0, &["send", "mail.send", hostile, "--id", "h-1"]);
+    stage.json(
+        0,
+        &["send", "mail.send", hostile, "--id", "h-1", "--create"],
+    );
     let file = stage.file("\x1b[31m\u{9b}2J.toml");
     let file = file.to_str().unwrap();
     let looks: [&[&str]; 4] = [
         &["show", "mail.send", "h-1"],
         &["show", "mail.send", "h-1", "--json"],
-        &["list", "mail.send", "--json"],
+        &["list", "mail.send", "-o", "yaml"],
         &["types", "--config", file],
     ];
     for words in looks {

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use delayq_plugin::{DelayQueueJob, hours};
+use delayq_plugin::{DelayQueueJob, TaskType, hours};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -25,6 +25,10 @@ fn interrupt(child: &Child) {
 #[test]
 fn watch_tells_what_happens_until_an_interrupt() {
     for stage in [Stage::sqlite(), Stage::redis()] {
+        let task_type = TaskType::new("mail.send").unwrap();
+        stage
+            .plant(async |tasks| tasks.store().register_type(&task_type).await)
+            .unwrap();
         let mut watch = stage.command(&["watch", "mail.send", "--every", "200ms"]);
         let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut watch = watch.spawn().unwrap();

@@ -12,5 +12,8 @@ mod guide;
 mod life;
 #[cfg(unix)]
 mod live;
+mod mistakes;
+mod output;
+mod profiles;
 mod stage;
 mod transfer;

@@ -117,6 +117,14 @@ impl Stage {
         json(&self.url, code, words)
     }
 
+    /// What a command says that ends with `code`, as text.
+    pub(crate) fn refusal(&self, code: i32, words: &[&str]) -> String {
+        let output = self.command(words).output().expect("the binary runs");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        said
+    }
+
     /// The text of a command that ends well.
     pub(crate) fn text(&self, words: &[&str]) -> String {
         let output = self.command(words).output().expect("the binary runs");

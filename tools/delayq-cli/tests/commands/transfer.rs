@@ -73,7 +73,16 @@ fn an_export_goes_through_a_pipe_and_a_broken_line_is_named() {
     let (from, to) = (Stage::sqlite(), Stage::sqlite());
     from.json(
         0,
-        &["send", "mail.send", "{}", "--id", "a", "--after", "1h"],
+        &[
+            "send",
+            "mail.send",
+            "{}",
+            "--id",
+            "a",
+            "--after",
+            "1h",
+            "--create",
+        ],
     );
     let mut source = from.command(&["export", "mail.send"]);
     let mut source = source.stdout(Stdio::piped()).spawn().unwrap();
@@ -91,4 +100,25 @@ fn an_export_goes_through_a_pipe_and_a_broken_line_is_named() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("line 2: no task"), "{said}");
     assert_eq!(to.log().last().unwrap(), &format!("import {name} failed"));
+}
+
+/// An editor put a byte order mark before the first line, and it was told to be no JSON; what
+/// PowerShell writes with `>` was told to be damaged.
+#[test]
+fn a_byte_order_mark_is_read_over_and_utf_16_is_named() {
+    let (from, to) = (Stage::sqlite(), Stage::sqlite());
+    from.json(0, &["send", "mail.send", "{}", "--id", "a", "--create"]);
+    let text = from.text(&["export", "mail.send"]);
+    let file = from.file("marked.jsonl");
+    std::fs::write(&file, format!("\u{feff}{text}")).unwrap();
+    let name = file.display().to_string();
+    assert_eq!(to.json(0, &["import", "--file", &name])["written"], 1);
+    let wide: Vec<u8> = "\u{feff}"
+        .encode_utf16()
+        .chain(text.encode_utf16())
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    std::fs::write(&file, wide).unwrap();
+    let said = to.refusal(2, &["import", "--file", &name]);
+    assert!(said.contains("UTF-16"), "{said}");
 }

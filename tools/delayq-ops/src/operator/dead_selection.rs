@@ -4,7 +4,7 @@ use std::fmt;
 
 use delayq_plugin::store::{MAX_BATCH, check_condition};
 use delayq_plugin::{
-    Cursor, DeadFilter, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService,
+    Cursor, DeadFilter, Page, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService,
     Timestamp,
 };
 
@@ -148,6 +148,41 @@ impl DeadSelection {
     /// As [`find`](Self::find).
     pub async fn tasks(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskInfo>> {
         self.read(tasks, |task| task).await
+    }
+
+    /// Up to `limit` selected tasks after `cursor`, by their time of death; ids are ignored. Reads
+    /// dead tasks until it has found as many.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub async fn page(
+        &self,
+        tasks: &TaskSubmitService,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.check()?;
+        let filter = self.filter.clone().state(TaskState::Dead);
+        let mut found = Page::default();
+        found.next = cursor.cloned();
+        loop {
+            let page = tasks.list_by(&self.task_type, &filter, found.next.as_ref(), MAX_BATCH);
+            let page = page.await?;
+            found.next = page.next;
+            for task in page.tasks {
+                if found.tasks.len() >= limit {
+                    let last = found.tasks.last();
+                    found.next = last.map(|last| Cursor::new(last.at, last.id.clone()));
+                    return Ok(found);
+                }
+                if self.matches(&task) {
+                    found.tasks.push(task);
+                }
+            }
+            if found.next.is_none() {
+                return Ok(found);
+            }
+        }
     }
 
     /// The selected tasks, each converted by `pick`.

@@ -14,6 +14,9 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 pub(super) fn is_no_deed(error: &Error) -> bool {
     matches!(
         error,
-        Error::InvalidInput { .. } | Error::InvalidName { .. } | Error::LimitExceeded { .. }
+        Error::InvalidInput { .. }
+            | Error::InvalidName { .. }
+            | Error::LimitExceeded { .. }
+            | Error::UnknownType { .. }
     )
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use delayq_plugin::store::NewTask;
+use delayq_plugin::store::{MAX_MESSAGE_BYTES, NewTask};
 use delayq_plugin::{
     AttemptHistory, DelayQueueJob, Limits, PastError, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp, When,
@@ -15,9 +15,6 @@ use super::TransferFault;
 
 /// The version of the format.
 const VERSION: u32 = 1;
-
-/// Maximum message size that any limits allow: 1 MiB.
-const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The stored format. An import refuses fields that it does not know.
 #[derive(Debug, Serialize, Deserialize)]

@@ -253,12 +253,24 @@ async fn the_types_of_a_pattern_are_paused_and_resumed_together() {
         let paused = client.pause(asking(&site.token, pause(types))).await;
         assert_eq!(paused.unwrap().into_inner().task_types, ["mail"], "{types}");
     }
+    let unknown = client.pause(asking(&site.token, pause("mial"))).await;
+    let unknown = unknown.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound, "{unknown}");
+    let said = unknown.message();
+    assert!(said.contains("did you mean mail?"), "{said}");
+    let create = pb::PauseRequest {
+        create: true,
+        ..pause("report")
+    };
+    let made = client.pause(asking(&site.token, create)).await;
+    assert_eq!(made.unwrap().into_inner().task_types, ["report"]);
     let resume = pb::ResumeRequest {
         task_type: "*".to_owned(),
         ..pb::ResumeRequest::default()
     };
     let resumed = client.resume(asking(&site.token, resume)).await;
-    assert_eq!(resumed.unwrap().into_inner().task_types, ["mail"]);
+    let resumed = resumed.unwrap().into_inner().task_types;
+    assert_eq!(resumed, ["mail", "report"]);
     let stats = site.space().await.tasks.stats("mail").await.unwrap();
     assert_eq!(stats.paused_until, None);
 }

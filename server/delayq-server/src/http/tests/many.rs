@@ -223,6 +223,46 @@ async fn many_are_cancelled_and_moved() {
     assert_eq!(sum, 4);
 }
 
+/// A pause of a name with a slip was answered 200, and the type that was meant ran on.
+#[tokio::test]
+async fn a_type_that_is_not_listed_is_refused_unless_it_is_to_be_made() {
+    let site = Site::open().await;
+    let token = site.token(&Scope::ALL, "default", &[]).await;
+    site.ask(&token, "PUT", &format!("{TASKS}/a?delay=1h"), "x")
+        .await;
+    let of = |name: &str| format!("/v1/default/types/{name}");
+    for (method, path, body) in [
+        ("POST", "/pause", ""),
+        ("POST", "/resume", ""),
+        ("PATCH", "/settings", r#"{"max_pending": 4}"#),
+        ("POST", "/purge?state=dead&confirm=mail.snd", ""),
+        ("POST", "/audit?repair=true", ""),
+    ] {
+        let path = format!("{}{path}", of("mail.snd"));
+        let refused = site.ask(&token, method, &path, body).await;
+        assert_eq!(refused.status.as_u16(), 404, "{path}: {refused:?}");
+        assert_eq!(refused.body["type"], "urn:delayq:problem:unknown-type");
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains("did you mean mail.send?"), "{detail}");
+        let tells_how = detail.contains("create=true");
+        assert_eq!(
+            tells_how,
+            path.contains("/pause") || path.contains("/settings")
+        );
+    }
+    for (method, path, body) in [
+        ("POST", "/pause?create=true", ""),
+        ("POST", "/resume", ""),
+        ("PATCH", "/settings?create=true", r#"{"max_pending": 4}"#),
+    ] {
+        let path = format!("{}{path}", of("report.nightly"));
+        let made = site.ask(&token, method, &path, body).await;
+        assert_eq!(made.status.as_u16(), 200, "{path}: {made:?}");
+    }
+    let types = site.ask(&token, "GET", "/v1/default/types", "").await;
+    assert_eq!(types.body, json!(["mail.send", "report.nightly"]));
+}
+
 #[tokio::test]
 async fn a_type_is_limited_purged_and_dropped() {
     let site = Site::open().await;

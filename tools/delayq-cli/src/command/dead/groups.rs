@@ -1,14 +1,15 @@
 //! `dead groups`: dead tasks grouped by error.
 
 use clap::Args;
-use delayq_ops::{DeadGroups, dead_groups};
+use delayq_ops::{DeadGroups, dead_groups, known_types};
 use delayq_plugin::{Clock, SystemClock, TaskFilter, TaskId, TaskSubmitService};
 
-use crate::answer::CommandResult;
+use crate::answer::{CommandResult, Report};
 use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::span::relative;
-use crate::text::{BAD, STRONG, counted, one_line, styled, table};
+use crate::table::{Table, column};
+use crate::text::{BAD, STRONG, counted, one_line, styled};
 
 /// Number of ids shown for a group.
 const IDS: usize = 2;
@@ -28,20 +29,30 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &GroupsArgs,
 ) -> Result<CommandResult, Failure> {
+    if args.types != "*" {
+        known_types(tasks, &args.types).await?;
+    }
     let filter = args.selection.narrow(TaskFilter::new());
     let found = dead_groups(tasks, &args.types, &filter).await?;
     CommandResult::new(text(&found), found)
 }
 
-fn text(found: &DeadGroups) -> String {
+fn text(found: &DeadGroups) -> Report {
     if found.groups.is_empty() {
-        return "no such task is dead".to_owned();
+        return "no such task is dead".into();
     }
     let now = SystemClock.now();
-    let mut table = table(&["TYPE", "DEAD", "FIRST", "LAST", "ERROR", "SUCH AS"]);
+    let mut table = Table::new(&[
+        column("TYPE"),
+        column("DEAD"),
+        column("FIRST").minor(2),
+        column("LAST").minor(1),
+        column("ERROR").text(),
+        column("SUCH AS").minor(3),
+    ]);
     for group in &found.groups {
         let ids = group.ids.iter().take(IDS).map(TaskId::as_str);
-        table.add_row([
+        table.row([
             styled(STRONG, &group.task_type),
             group.count.to_string(),
             relative(group.first_at, now),
@@ -52,9 +63,10 @@ fn text(found: &DeadGroups) -> String {
     }
     let groups = counted(found.groups.len() as u64, "kind");
     let dead = counted(found.count, "dead task");
-    let mut text = format!("{table}\n{dead}, {groups} of error; # stands for a number or an id");
-    if !found.is_complete {
-        text += "\nthere are more: the first 10,000 were read; name a type or a condition";
+    let sum = format!("{dead}, {groups} of error; # stands for a number or an id");
+    let report = Report::from(table).lines(sum);
+    if found.is_complete {
+        return report;
     }
-    text
+    report.lines("there are more: the first 10,000 were read; name a type or a condition")
 }

@@ -1,0 +1,78 @@
+//! Types that a store knows, and the name that was meant where it knows none.
+
+use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, TypePattern};
+
+/// The type of this name, which has to be listed, or to have a pause or a limit.
+///
+/// # Errors
+/// `UnknownType` with the most similar name that is listed, `InvalidName`, and the store's errors.
+pub async fn known_type(tasks: &TaskSubmitService, name: &str) -> Result<TaskType> {
+    let task_type = TaskType::new(name)?;
+    let listed = tasks.types().await?;
+    if listed.binary_search(&task_type).is_ok() || is_kept(tasks, name).await? {
+        return Ok(task_type);
+    }
+    Err(unknown(name, &listed))
+}
+
+/// The type that `types` names, as [`known_type`]; or, for a pattern, the listed types that match.
+///
+/// # Errors
+/// `UnknownType` also for a pattern that matches none; otherwise as `known_type`.
+pub async fn known_types(tasks: &TaskSubmitService, types: &str) -> Result<Vec<TaskType>> {
+    let pattern = TypePattern::new(types)?;
+    if let TypePattern::Exact(name) = &pattern {
+        return Ok(vec![known_type(tasks, name.as_str()).await?]);
+    }
+    let listed = tasks.types().await?;
+    let matching = listed.iter().filter(|one| pattern.matches(one));
+    let matching: Vec<_> = matching.cloned().collect();
+    if matching.is_empty() {
+        return Err(unknown(types, &listed));
+    }
+    Ok(matching)
+}
+
+/// True if the store keeps something of a type that it does not list, such as a pause that was made
+/// before the type's first task.
+async fn is_kept(tasks: &TaskSubmitService, name: &str) -> Result<bool> {
+    let stats = tasks.stats(name).await?;
+    let has_limit = stats.max_pending.is_some()
+        || stats.fleet_concurrency.is_some()
+        || stats.fleet_rate.is_some();
+    Ok(has_limit || stats.paused_until.is_some())
+}
+
+fn unknown(types: &str, listed: &[TaskType]) -> Error {
+    Error::UnknownType {
+        types: types.to_owned(),
+        nearest: nearest(types, listed.iter().map(TaskType::as_str)).map(str::to_owned),
+    }
+}
+
+/// The name that `wanted` is probably a slip for: one with a third of its letters wrong at most.
+#[must_use]
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.trim_end_matches(['*', '.']).to_lowercase();
+    let distance = |name: &str| strsim::damerau_levenshtein(&wanted, &name.to_lowercase());
+    let most = (wanted.chars().count() / 3).max(1);
+    let near = names.map(|name| (distance(name), name));
+    let near = near.filter(|(distance, _)| *distance <= most);
+    near.min().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let names = ["mail.send", "order.cancel", "sms.send"];
+        let of = |wanted| nearest(wanted, names.into_iter());
+        assert_eq!(of("sms.snt"), Some("sms.send"));
+        assert_eq!(of("Mail.Send"), Some("mail.send"));
+        assert_eq!(of("oder.cancel"), Some("order.cancel"));
+        assert_eq!(of("report.nightly"), None);
+        assert_eq!(of(""), None);
+    }
+}
