@@ -31,8 +31,8 @@ async fn text(seen: Component<Seen>, message: &str) -> TaskResult {
 }
 
 #[task_worker(type = "form.string")]
-async fn string(message: String, Component(seen): Component<Seen>) -> TaskResult {
-    let seen: Arc<Seen> = seen;
+async fn string(message: String, seen: Component<Seen>) -> TaskResult {
+    let seen: Arc<Seen> = Component::to_arc(&seen);
     seen.push(message);
     Ok(())
 }
