@@ -148,6 +148,8 @@ async fn what_handlers_do_is_in_the_figures_and_in_the_announcement() {
     rig.pass(&plugin, Duration::from_secs(2)).await;
     soon("its end", ended(&mut events)).await;
     assert_eq!(announced(&rig, &plugin).await, Some([4, 2, 2, 1]));
+    // Figures go with every second announcement.
+    rig.clock.advance(ANNOUNCE_INTERVAL);
     let minutes = recorded(&rig, [4, 2, 2, 1]).await;
     let found: Vec<_> = minutes
         .iter()

@@ -96,7 +96,11 @@ pub use workers::BuiltWorker;
 #[doc(hidden)]
 pub use attempt::follow_up_id;
 #[doc(hidden)]
-#[doc(hidden)]
 pub use delayq_core::__private;
+
+/// For a program that keeps declarations of recurring tasks itself, such as a server.
 #[doc(hidden)]
-pub use recurring::NextOccurrence;
+pub mod recurrence {
+    pub use crate::recurring::NextOccurrence;
+    pub use crate::submit::recurrence::{cancel_untried, ensure_one, restart};
+}

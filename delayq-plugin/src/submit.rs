@@ -16,7 +16,7 @@ use tracing::debug;
 mod batches;
 mod declared;
 mod new_message;
-mod recurrence;
+pub(crate) mod recurrence;
 mod reply_wait;
 mod sent;
 
@@ -37,7 +37,7 @@ use crate::metered_store::metered;
 use crate::metric::{INTERVAL, Metrics, Own, Sampler};
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
-use crate::recurring::{NextOccurrence, Recurring, RecurringInfo};
+use crate::recurring::RecurringInfo;
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
 
@@ -421,40 +421,6 @@ impl TaskSubmitService {
     /// As for every call; some occurrences may have been cancelled by then.
     pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
         recurrence::remove(self, task_type, name).await
-    }
-
-    /// Makes sure that the next occurrence of a recurring task waits, which was declared at `since`.
-    /// Returns the occurrence that the task waits for: once that has started, call this again. For
-    /// a program that keeps declarations itself, such as a server.
-    ///
-    /// # Errors
-    /// As for every call.
-    #[doc(hidden)]
-    pub async fn ensure_recurring(
-        &self,
-        recurring: &Recurring,
-        since: Timestamp,
-    ) -> Result<Option<NextOccurrence>> {
-        ensure_one(self, recurring, since).await
-    }
-
-    /// The same for a recurring task that has just been declared anew, at `since`.
-    ///
-    /// # Errors
-    /// As for every call.
-    #[doc(hidden)]
-    pub async fn restart_recurring(&self, recurring: &Recurring, since: Timestamp) -> Result<()> {
-        recurrence::restart(self, recurring, since).await
-    }
-
-    /// Cancels the waiting occurrences of a recurring task that have not started; returns how many
-    /// there were.
-    ///
-    /// # Errors
-    /// As for every call.
-    #[doc(hidden)]
-    pub async fn withdraw_recurring(&self, recurring: &Recurring) -> Result<usize> {
-        recurrence::cancel_untried(self, recurring, None).await
     }
 
     /// Up to `limit` (at most 128) tasks of one type that match, after `cursor`; pass a page's

@@ -239,7 +239,7 @@ async fn gauges_show_the_store_and_who_serves() {
     let of = |le: &str| {
         let le = format!("le=\"{le}\"");
         late[&format!(
-            "delayq_lateness_seconds_bucket{{{le},delayq_namespace=\"default\",type=\"fine\"}}"
+            "delayq_lateness_seconds_bucket{{delayq_namespace=\"default\",{le},type=\"fine\"}}"
         )]
     };
     assert_eq!((of("10"), of("30"), of("+Inf")), (0.0, 1.0, 1.0));

@@ -21,8 +21,8 @@ fn series(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("delayq_")).collect()
 }
 
-/// Names and kinds of all metrics: those of the plugin, and those of the server from the table of its
-/// page, which a test of the server compares with the code.
+/// Names and kinds of all metrics: those of the plugin, and those of the server from the table of
+/// its page, which a test of the server compares with the code.
 fn metrics() -> Vec<(String, String)> {
     let of_plugin = METRICS.iter();
     let mut all: Vec<_> = of_plugin

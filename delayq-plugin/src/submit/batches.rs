@@ -64,8 +64,8 @@ of_a_batch! {
     /// As for every call.
     batch[name: &str] -> Option<BatchProgress>: progress;
 
-    /// The types of a batch that waits: of its members that may not have ended, and of what follows.
-    /// Empty for any other.
+    /// The types of a batch that waits: of its members that may not have ended, and of what
+    /// follows. Empty for any other.
     ///
     /// # Errors
     /// As for every call.

@@ -41,9 +41,9 @@ pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
     result
 }
 
-/// Makes sure that the next occurrence of this recurring task waits. Returns the occurrence that the
-/// task waits for; `None` if it is that of another schedule.
-pub(crate) async fn ensure_one(
+/// Makes sure that the next occurrence of this recurring task waits. Returns the occurrence that
+/// the task waits for; `None` if it is that of another schedule.
+pub async fn ensure_one(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
     since: Timestamp,
@@ -239,7 +239,7 @@ impl FoundOccurrence {
 
 /// Sends the next occurrence of a recurring task whose declaration has just changed, even if one
 /// with its id was cancelled. Those that wait and have not started are cancelled or replaced.
-pub(super) async fn restart(
+pub async fn restart(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
     since: Timestamp,
@@ -266,7 +266,7 @@ pub(super) async fn restart(
 
 /// Cancels the waiting occurrences that have not started, but not the one with the id `kept`.
 /// Returns their number.
-pub(super) async fn cancel_untried(
+pub async fn cancel_untried(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
     kept: Option<&str>,

@@ -144,7 +144,7 @@ async fn a_mere_sender_makes_no_file_and_a_path_is_no_line_of_a_file() {
         "{refused}"
     );
     assert!(!path.exists());
-    let newline = connect(format!("{url}\n")).await.unwrap_err();
+    let newline = connect(format!("{url}\n.old")).await.unwrap_err();
     assert!(newline.contains("line break"), "{newline}");
     let fast = connect(format!("{url}?sync=fast")).await.unwrap_err();
     assert!(

@@ -359,6 +359,14 @@ impl Config {
         }
     }
 
+    /// The text of the first token, if the configuration gives it, in itself or in a file.
+    ///
+    /// # Errors
+    /// It is given twice, or the file cannot be read or is empty.
+    pub fn given_token(&self) -> Result<Option<String>, ConfigError> {
+        start::given_token(self)
+    }
+
     /// The options for opening any store.
     pub fn store_options(&self) -> StoreOptions {
         StoreOptions {

@@ -2,8 +2,8 @@
 
 use delayq_plugin::{TaskType, TypePattern};
 
-/// The name of the document of a type or pattern. A letter separates types from patterns, because a type may be
-/// spelled like the prefix of a pattern.
+/// The name of the document of a type or pattern. A letter separates types from patterns, because
+/// a type may be spelled like the prefix of a pattern.
 pub(crate) fn name_of(pattern: &TypePattern) -> String {
     match pattern {
         TypePattern::Exact(task_type) => format!("t:{task_type}"),

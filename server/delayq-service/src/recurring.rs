@@ -9,9 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_core::task::Headers;
+use delayq_plugin::recurrence::{NextOccurrence, cancel_untried, ensure_one};
 use delayq_plugin::{
-    AttemptHistory, Error, NextOccurrence, Recurring, Result, Store, TaskState, TaskSubmitService,
-    TaskType, Timestamp,
+    AttemptHistory, Error, Recurring, Result, Store, TaskState, TaskSubmitService, TaskType,
+    Timestamp,
 };
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -251,7 +252,7 @@ impl RecurringTasks {
         for (id, task) in withdrawn {
             // A server that had not heard of the change may have sent one meanwhile.
             if let Ok(recurring) = task.recurring(&id) {
-                self.tasks.withdraw_recurring(&recurring).await?;
+                cancel_untried(&self.tasks, &recurring, None).await?;
             }
         }
         let looks = due.into_iter().map(|(id, watched)| async move {
@@ -342,7 +343,7 @@ impl RecurringTasks {
             }
         };
         let since = one.task.since();
-        one.next = self.tasks.ensure_recurring(&recurring, since).await?;
+        one.next = ensure_one(&self.tasks, &recurring, since).await?;
         one.wait = WAITS.0;
         let due_in = one.next.as_ref().map(|next| next.due.since(clock.now()));
         let wait = due_in.map_or(LOOK, |due_in| due_in.clamp(WAITS.0, LOOK));

@@ -44,8 +44,8 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// Reads the file of `--config` or `DELAYQ_CLI_CONFIG`, or the one in the user's folder if there is
-    /// one.
+    /// Reads the file of `--config` or `DELAYQ_CLI_CONFIG`, or the one in the user's folder if
+    /// there is one.
     pub(crate) fn read(given: Option<&Path>) -> Result<Self, Failure> {
         let variable = std::env::var_os("DELAYQ_CLI_CONFIG").filter(|path| !path.is_empty());
         let named = given.map(Path::to_owned).or(variable.map(PathBuf::from));

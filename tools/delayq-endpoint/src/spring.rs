@@ -15,7 +15,8 @@ use crate::call::Invocation;
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct SpringJob {
-    /// The id of the task. The original takes a number or a truth value for a text, as Jackson does.
+    /// The id of the task. The original takes a number or a truth value for a text, as Jackson
+    /// does.
     #[serde(deserialize_with = "lenient::text")]
     pub task_id: Option<String>,
     /// Its type, within the application.

@@ -188,8 +188,8 @@ impl Operator {
     /// Changes settings of a type, as [`configure_type`](TaskSubmitService::configure_type).
     ///
     /// # Errors
-    /// `UnknownType` for a type that is not listed, `Unsupported` for several shards in a store that
-    /// has none, and as `configure_type`.
+    /// `UnknownType` for a type that is not listed, `Unsupported` for several shards in a store
+    /// that has none, and as `configure_type`.
     pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
         TaskType::new(task_type)?;
         settings.check()?;

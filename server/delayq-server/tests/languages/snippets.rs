@@ -21,7 +21,6 @@ const BEFORE: &[(&str, &str)] = &[
     ("server.md", OF_SERVER),
     ("server-workers.md", OF_SERVER),
     ("server-push.md", OF_SERVER),
-    ("server-operations.md", OF_SERVER),
     ("server-grpc.md", OF_SERVER),
     (
         "server-pools.md",
@@ -38,6 +37,12 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     // The id of a token that was made in the line before.
     ("server.md", " 01ABC", " $ID"),
     ("server-operations.md", " 01ABC", " $ID"),
+    // What the blocks after it send.
+    (
+        "server-operations.md",
+        "--bootstrap-token-file first.token\n",
+        "--bootstrap-token-file first.token\nTOKEN=$(cat first.token)\n",
+    ),
     // This server has been built without Kafka.
     (
         "from-task-service.md",

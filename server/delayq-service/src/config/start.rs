@@ -24,23 +24,18 @@ pub enum LogFormat {
     Json,
 }
 
-impl Config {
-    /// The text of the first token, if the configuration gives it, in itself or in a file.
-    ///
-    /// # Errors
-    /// It is given twice, or the file cannot be read or is empty.
-    pub fn given_token(&self) -> Result<Option<String>, ConfigError> {
-        match (&self.bootstrap_token, &self.bootstrap_token_file) {
-            (None, None) => Ok(None),
-            (Some(token), None) => Ok(Some(token.trim().to_owned())),
-            (None, Some(file)) => read(file).map(Some).map_err(|reason| {
-                let value = file.display().to_string();
-                refused("bootstrap_token_file", &value, reason)
-            }),
-            (Some(_), Some(_)) => {
-                let reason = "give bootstrap_token or bootstrap_token_file, not both".to_owned();
-                Err(refused("bootstrap_token", "***", reason))
-            }
+/// The text of the first token, if the configuration gives it, in itself or in a file.
+pub(super) fn given_token(config: &Config) -> Result<Option<String>, ConfigError> {
+    match (&config.bootstrap_token, &config.bootstrap_token_file) {
+        (None, None) => Ok(None),
+        (Some(token), None) => Ok(Some(token.trim().to_owned())),
+        (None, Some(file)) => read(file).map(Some).map_err(|reason| {
+            let value = file.display().to_string();
+            refused("bootstrap_token_file", &value, reason)
+        }),
+        (Some(_), Some(_)) => {
+            let reason = "give bootstrap_token or bootstrap_token_file, not both".to_owned();
+            Err(refused("bootstrap_token", "***", reason))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use delayq_core::job::{check_content, check_headers};
 use delayq_plugin::Timestamp;
+use delayq_plugin::recurrence::{cancel_untried, ensure_one, restart};
 
 use crate::context::Context;
 use crate::problem::Problem;
@@ -80,7 +81,7 @@ pub async fn set(
         if !known.is_paused {
             let (recurring, since) = (known.recurring(id)?, known.since());
             let tasks = &context.space.tasks;
-            tasks.ensure_recurring(&recurring, since).await?;
+            ensure_one(tasks, &recurring, since).await?;
         }
         return Ok(NamedRecurring::new(context, id, Arc::clone(known)));
     }
@@ -169,14 +170,14 @@ async fn change(
     }
     if !task.is_paused {
         let recurring = task.recurring(id)?;
-        space.tasks.restart_recurring(&recurring, since).await?;
+        restart(&space.tasks, &recurring, since).await?;
     }
     Ok(NamedRecurring::new(context, id, task))
 }
 
 async fn withdraw(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Problem> {
     let recurring = task.recurring(id)?;
-    context.space.tasks.withdraw_recurring(&recurring).await?;
+    cancel_untried(&context.space.tasks, &recurring, None).await?;
     Ok(())
 }
 

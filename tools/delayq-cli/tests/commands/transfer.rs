@@ -53,7 +53,16 @@ fn tasks_travel_by_a_file_a_pipe_and_a_copy_and_a_repeat_doubles_none() {
 #[test]
 fn a_copy_of_a_store_onto_itself_under_another_name_is_refused() {
     let stage = Stage::sqlite();
-    let send = ["send", "mail.send", "{}", "--id", "a", "--after", "1h"];
+    let send = [
+        "send",
+        "mail.send",
+        "{}",
+        "--id",
+        "a",
+        "--after",
+        "1h",
+        "--create",
+    ];
     stage.json(0, &send);
     let link = stage.file("link");
     std::os::unix::fs::symlink(stage.file("."), &link).unwrap();

@@ -22,6 +22,24 @@ const OVERDUE: Duration = minutes(1);
 /// How long an expired lock may remain: a running handler takes it over at once.
 const STALE: Duration = Duration::from_secs(10);
 
+/// How bad a finding is, and what kind of trouble.
+struct Grade {
+    severity: Severity,
+    symptom: Symptom,
+}
+
+impl Grade {
+    fn error(symptom: Symptom) -> Self {
+        let severity = Severity::Error;
+        Self { severity, symptom }
+    }
+
+    fn warning(symptom: Symptom) -> Self {
+        let severity = Severity::Warning;
+        Self { severity, symptom }
+    }
+}
+
 /// A type, its counts, and the instances of its namespace.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
@@ -67,8 +85,8 @@ impl Seen<'_> {
     }
 
     /// A finding about this type.
-    fn finding(&self, grade: (Severity, Symptom), found: String, why: &str, fix: &str) -> Finding {
-        let (severity, symptom) = grade;
+    fn finding(&self, grade: Grade, found: String, why: &str, fix: &str) -> Finding {
+        let Grade { severity, symptom } = grade;
         Finding::new(severity, symptom, found, why, fix).of_type(self.task_type)
     }
 
@@ -86,7 +104,7 @@ impl Seen<'_> {
         };
         let fix = "start an instance with a worker for it, or correct its name where it is sent; the \
                    list shows who serves what";
-        let grade = (Severity::Error, Symptom::Unserved);
+        let grade = Grade::error(Symptom::Unserved);
         let finding = self.finding(grade, found, why, fix);
         Some(finding.with_command("delayq instances"))
     }
@@ -106,7 +124,7 @@ impl Seen<'_> {
         } else {
             "none of them starts before"
         };
-        let grade = (Severity::Warning, Symptom::Paused);
+        let grade = Grade::warning(Symptom::Paused);
         let finding = self.finding(grade, found, why, "resume it, if the reason is gone");
         Some(finding.with_command(format!("delayq resume {}", self.task_type)))
     }
@@ -131,7 +149,7 @@ impl Seen<'_> {
             "they start late"
         };
         let fix = "explain the first one: the answer names what holds it";
-        let finding = self.finding((Severity::Warning, Symptom::Overdue), found, why, fix);
+        let finding = self.finding(Grade::warning(Symptom::Overdue), found, why, fix);
         self.with_task(finding, "explain", first)
     }
 
@@ -149,7 +167,7 @@ impl Seen<'_> {
                 "look at what killed them, then requeue or discard them",
             )
         };
-        let finding = self.finding((Severity::Warning, Symptom::Dead), found, why, fix);
+        let finding = self.finding(Grade::warning(Symptom::Dead), found, why, fix);
         if dead == 1 {
             return self.with_task(finding, "show", first);
         }
@@ -173,7 +191,7 @@ impl Seen<'_> {
         let waits = counted(stats.scheduled, "task waits", "tasks wait");
         let found = format!("{waits}, and max_pending is {limit}");
         let fix = "let more instances serve it, or raise max_pending";
-        let grade = (Severity::Error, Symptom::Full);
+        let grade = Grade::error(Symptom::Full);
         let finding = self.finding(grade, found, "new ones are refused", fix);
         let more = limit.saturating_mul(2).max(1);
         let command = format!("delayq configure {} --max-pending {more}", self.task_type);
@@ -211,7 +229,7 @@ impl Seen<'_> {
         let why = "a task starts again only when its lock has expired and an instance claims";
         let fix = "start an instance that serves the type; a shorter `lock` of its worker brings tasks \
                    back sooner";
-        let finding = self.finding((Severity::Warning, Symptom::Locks), found, why, fix);
+        let finding = self.finding(Grade::warning(Symptom::Locks), found, why, fix);
         Some(finding.of_task("explain", self.task_type, &first.id))
     }
 }
