@@ -177,7 +177,8 @@ fn with_free_ports(text: &str, ports: &BTreeMap<u16, u16>) -> String {
 /// How many requests of curl the commands have.
 fn requests(script: &str) -> usize {
     let lines = script.lines().map(str::trim_start);
-    lines.filter(|line| line.starts_with("curl ")).count()
+    let is_request = |line: &&str| line.starts_with("curl ") || line.contains("=$(curl ");
+    lines.filter(is_request).count()
 }
 
 fn run(page: &Page) {
