@@ -15,7 +15,7 @@ mod throttle;
 mod time;
 
 pub use check::{check_headers, check_message, check_times, version_of};
-pub use content::{check_content, check_json, content_type_of, is_json_type};
+pub use content::{CONTENT_TYPE, check_content, check_json, content_type_of, is_json_type};
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;

@@ -71,6 +71,7 @@ pub use delayq_core::{
 pub use async_trait::async_trait;
 pub use batch::{
     BATCH_TYPE, Batch, BatchEnd, BatchPage, BatchProgress, BatchReceipt, BatchState, BatchSummary,
+    MAX_MEMBERS,
 };
 pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
 pub use clock_skew::ClockSkew;
@@ -102,5 +103,5 @@ pub use delayq_core::__private;
 #[doc(hidden)]
 pub mod recurrence {
     pub use crate::recurring::NextOccurrence;
-    pub use crate::submit::recurrence::{cancel_untried, ensure_one, restart};
+    pub use crate::submit::recurrence::{cancel_untried, check, ensure_one, restart};
 }

@@ -359,11 +359,12 @@ impl TaskSubmitService {
     }
 
     /// Replaces the message of a scheduled task by raw bytes of another content type, which also
-    /// replaces the task's header `content-type`.
+    /// replaces the task's header `content-type`. A task that was sent without it stays without it,
+    /// and takes only `text/plain` and JSON.
     ///
     /// # Errors
-    /// `InvalidInput` if the task was sent without that header; and as
-    /// [`update_raw`](Self::update_raw).
+    /// `InvalidInput` for another type of a task without that header, and for a message that is not
+    /// the JSON that the type promises; and as [`update_raw`](Self::update_raw).
     pub async fn update_raw_as(
         &self,
         task_type: &str,

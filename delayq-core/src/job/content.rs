@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::task::Headers;
 
 /// The header that says what a message is.
-const CONTENT_TYPE: &str = "content-type";
+pub const CONTENT_TYPE: &str = "content-type";
 
 /// True for a media type of JSON: `application/json`, or one that ends in `+json`.
 #[must_use]

@@ -22,7 +22,7 @@ pub const BATCH_TYPE: &str = "delayq.batch";
 /// Longest name: the ids of the members and of the completion have a suffix.
 const MAX_NAME: usize = 64;
 /// Most members.
-const MAX_MEMBERS: usize = 100_000;
+pub const MAX_MEMBERS: usize = 100_000;
 
 /// Many jobs, and one that is sent once all of them have ended, see
 /// [`TaskSubmitService::send_batch`](crate::TaskSubmitService::send_batch).

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delayq_core::job::MAX_MESSAGE_BYTES;
+use delayq_core::job::{MAX_MESSAGE_BYTES, check_content};
 use delayq_core::operate::Cursor;
 use delayq_core::store::{CancelOutcome, SubmitOutcome};
 use delayq_core::{
@@ -103,12 +103,15 @@ async fn send(tasks: &TaskSubmitService, mut batch: Batch) -> Result<BatchReceip
     for job in std::mem::take(&mut batch.jobs) {
         let job = tasks.pass_middleware(members.named(job)).await?;
         let task = job.clone().into_task(&tasks.limits, now)?;
+        check_content(&task.headers, &task.message)?;
         check_member(&job, &task)?;
         members.push(task);
         jobs.push(job);
     }
     let completion = tasks.pass_middleware(completion).await?;
     let completion = completion.into_task(&tasks.limits, now)?;
+    // Nobody would hear of a refusal once the members have ended.
+    check_content(&completion.headers, &completion.message)?;
     let watch = Watch::new(members, completion, batch.waits_for_dead)?;
     let watcher = watch.job()?.after(seconds(u64::from(!jobs.is_empty())));
     check_watcher(tasks, &watcher)?;

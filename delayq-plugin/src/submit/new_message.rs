@@ -1,6 +1,8 @@
 //! The message that replaces the one of a scheduled task.
 
-use delayq_core::job::{check_content, check_json, check_message, content_type_of};
+use delayq_core::job::{
+    CONTENT_TYPE, check_content, check_json, check_message, content_type_of, is_json_type,
+};
 use delayq_core::store::ChangeOutcome;
 use delayq_core::task::Headers;
 use delayq_core::{Error, Limits, Result, Store, TaskId, TaskState, TaskType};
@@ -49,6 +51,9 @@ impl<'a> NewMessage<'a> {
         let changed = changed_header(&task.headers, content_type)?;
         let mut headers = task.headers;
         headers.extend(changed.clone());
+        if let Some(asked) = content_type.filter(|_| content_type_of(&headers).is_none()) {
+            headers.insert(CONTENT_TYPE.to_owned(), asked.to_owned());
+        }
         check_content(&headers, &message)?;
         if changed.is_empty() {
             return store.update(task_type, id, message).await;
@@ -57,18 +62,27 @@ impl<'a> NewMessage<'a> {
     }
 }
 
+/// True for a type that clients write by themselves, and that adds nothing to a message that has
+/// none: text, and JSON, which is checked.
+fn is_usual(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    is_json_type(content_type) || essence.eq_ignore_ascii_case("text/plain")
+}
+
 /// The header that a new content type changes; empty if it is the same.
 fn changed_header(headers: &Headers, content_type: Option<&str>) -> Result<Headers> {
     let Some(asked) = content_type else {
         return Ok(Headers::new());
     };
-    let Some((name, present)) = content_type_of(headers) else {
-        let reason = "the task was sent without a content type, and an update adds no header: \
-                      leave it out, or cancel the task and send it again";
-        return Err(Error::invalid("content-type", reason));
-    };
-    if present == asked {
-        return Ok(Headers::new());
+    match content_type_of(headers) {
+        Some((name, present)) if present != asked => {
+            Ok([(name.to_owned(), asked.to_owned())].into())
+        }
+        None if !is_usual(asked) => {
+            let reason = "the task was sent without a content type, and an update adds no header: \
+                          leave it out, or cancel the task and send it again";
+            Err(Error::invalid("content-type", reason))
+        }
+        _ => Ok(Headers::new()),
     }
-    Ok([(name.to_owned(), asked.to_owned())].into())
 }

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use delayq_core::store::{CancelOutcome, MAX_BATCH};
+use delayq_core::job::check_content;
+use delayq_core::store::{CancelOutcome, MAX_BATCH, SubmitOutcome};
 use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, TaskType, Timestamp};
 use tracing::{debug, info, warn};
 
@@ -235,13 +236,24 @@ impl Chain<'_> {
 }
 
 impl FoundOccurrence {
+    /// The occurrence of the recurring task `name` that a task is, if it is one.
+    fn of(name: &str, info: TaskInfo) -> Option<Self> {
+        let occurrence = Occurrence::of_info(name, &info)?;
+        Some(Self { info, occurrence })
+    }
+
     fn has_started(&self) -> bool {
-        self.info.attempt > 0 || self.info.history != AttemptHistory::default()
+        has_started(&self.info)
     }
 }
 
-/// Sends the next occurrence of a recurring task whose declaration has just changed, even if one
-/// with its id was cancelled. Those that wait and have not started are cancelled or replaced.
+fn has_started(info: &TaskInfo) -> bool {
+    info.attempt > 0 || info.history != AttemptHistory::default()
+}
+
+/// Makes the next occurrence of a recurring task that of its declaration of `since`, also if one
+/// with its id was cancelled. Occurrences of earlier declarations that wait and have not started
+/// are cancelled or replaced. Repeating it changes nothing.
 ///
 /// # Errors
 /// Those of the store.
@@ -250,45 +262,118 @@ pub async fn restart(
     recurring: &Recurring,
     since: Timestamp,
 ) -> Result<()> {
-    let task_type = recurring.task_type.as_str();
     let mut time = tasks.clock.now();
     for _ in 0..MAX_ENDED {
         let Some(next) = recurring.schedule.next_after(time) else {
             break;
         };
         let id = recurring.id_at(next);
-        let found = tasks.find(task_type, &id).await?.map(|found| found.state);
-        // One that was run early is over.
-        if matches!(found, Some(TaskState::Done | TaskState::Running)) {
-            time = next;
-            continue;
+        let job = recurring.job_at(next, since);
+        let job = match clear(tasks, recurring, &id, since).await? {
+            Place::Present => None,
+            Place::Empty => Some(job),
+            Place::Cancelled => Some(job.replace()),
+            Place::Over => {
+                time = next;
+                continue;
+            }
+        };
+        cancel_untried(tasks, recurring, since, Some(&id)).await?;
+        let Some(job) = job else {
+            return Ok(());
+        };
+        let outcome = tasks.send(job).await?.outcome;
+        if matches!(outcome, SubmitOutcome::Accepted { .. }) {
+            return Ok(());
         }
-        cancel_untried(tasks, recurring, Some(&id)).await?;
-        tasks.send(recurring.job_at(next, since).replace()).await?;
-        return Ok(());
+        // An instance that has not heard of the change has just sent its own.
     }
-    cancel_untried(tasks, recurring, None).await.map(drop)
+    cancel_untried(tasks, recurring, since, None)
+        .await
+        .map(drop)
 }
 
-/// Cancels the waiting occurrences that have not started, but not the one with the id `kept`.
-/// Returns their number.
+/// What the store has in the place of an occurrence.
+enum Place {
+    /// The occurrence of this declaration, or of a later one.
+    Present,
+    /// No task.
+    Empty,
+    /// A task that was cancelled and never ran.
+    Cancelled,
+    /// A task that has started, or is over.
+    Over,
+}
+
+/// Cancels the occurrence of an earlier declaration that waits in the place `id`.
+async fn clear(
+    tasks: &TaskSubmitService,
+    recurring: &Recurring,
+    id: &str,
+    since: Timestamp,
+) -> Result<Place> {
+    let task_type = recurring.task_type.as_str();
+    let Some(info) = tasks.find(task_type, id).await? else {
+        return Ok(Place::Empty);
+    };
+    if info.state == TaskState::Cancelled && !has_started(&info) {
+        return Ok(Place::Cancelled);
+    }
+    if info.state != TaskState::Scheduled || has_started(&info) {
+        return Ok(Place::Over);
+    }
+    let one = FoundOccurrence::of(&recurring.name, info);
+    if one.is_none_or(|one| one.occurrence.since >= since) {
+        return Ok(Place::Present);
+    }
+    // It may have started since it was found, so the outcome decides.
+    Ok(match tasks.cancel(task_type, id).await? {
+        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => {
+            Place::Cancelled
+        }
+        CancelOutcome::NotFound => Place::Empty,
+        _ => Place::Over,
+    })
+}
+
+/// Cancels the waiting occurrences of declarations up to that of `since` that have not started, but
+/// not the one with the id `kept`. Returns their number. The next one is found by its id, however
+/// many tasks wait before it; further ones among the first 10,240 that wait.
 ///
 /// # Errors
 /// Those of the store.
 pub async fn cancel_untried(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
+    since: Timestamp,
     kept: Option<&str>,
 ) -> Result<usize> {
     let (task_type, mut count) = (recurring.task_type.as_str(), 0);
-    for one in waiting(tasks, task_type, &recurring.name).await? {
+    let mut found = waiting(tasks, task_type, &recurring.name).await?;
+    if let Some(next) = recurring.schedule.next_after(tasks.clock.now()) {
+        let next = tasks.find(task_type, &recurring.id_at(next)).await?;
+        let next = next.filter(|next| next.state == TaskState::Scheduled);
+        found.extend(next.and_then(|next| FoundOccurrence::of(&recurring.name, next)));
+    }
+    for one in found {
         let id = one.info.id.as_str();
-        if !one.has_started() && Some(id) != kept {
-            let outcome = tasks.cancel(task_type, id).await?;
-            count += usize::from(outcome == CancelOutcome::Cancelled);
+        if one.has_started() || one.occurrence.since > since || Some(id) == kept {
+            continue;
         }
+        let outcome = tasks.cancel(task_type, id).await?;
+        count += usize::from(outcome == CancelOutcome::Cancelled);
     }
     Ok(count)
+}
+
+/// Refuses a recurring task whose occurrences would be refused.
+///
+/// # Errors
+/// As [`TaskSubmitService::send`], for a bad job.
+pub fn check(tasks: &TaskSubmitService, recurring: &Recurring) -> Result<()> {
+    let now = tasks.clock.now();
+    let task = recurring.job_at(now, now).into_task(&tasks.limits, now)?;
+    check_content(&task.headers, &task.message)
 }
 
 /// The waiting occurrences of the recurring task `name`, of any schedule, by due time.
@@ -311,10 +396,8 @@ async fn occurrences(
         let page = tasks
             .list(task_type, state, cursor.as_ref(), MAX_BATCH)
             .await?;
-        found.extend(page.tasks.into_iter().filter_map(|info| {
-            let occurrence = Occurrence::of_info(name, &info)?;
-            Some(FoundOccurrence { info, occurrence })
-        }));
+        let tasks = page.tasks.into_iter();
+        found.extend(tasks.filter_map(|info| FoundOccurrence::of(name, info)));
         cursor = page.next;
         if cursor.is_none() {
             break;

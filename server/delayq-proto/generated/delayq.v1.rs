@@ -2218,10 +2218,15 @@ pub struct SettleRequest {
     pub settlements: ::prost::alloc::vec::Vec<Settlement>,
 }
 /// Answer of `Settle`.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SettleResponse {
+    /// One for each settlement, in order.
     #[prost(enumeration = "SettleOutcome", repeated, tag = "1")]
     pub outcomes: ::prost::alloc::vec::Vec<i32>,
+    /// Why those without an outcome, by their place from 0, were refused or are in doubt, such as for a
+    /// follow-up that a full queue refuses. A call of which nothing was settled fails as a whole.
+    #[prost(btree_map = "uint32, message", tag = "2")]
+    pub errors: ::prost::alloc::collections::BTreeMap<u32, Error>,
 }
 /// Request of `Extend`.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4580,7 +4585,8 @@ pub mod delayq_client {
                 .insert(GrpcMethod::new("delayq.v1.Delayq", "GetRecurring"));
             self.inner.unary(req, path, codec).await
         }
-        /// Declares a recurring task, or changes it. Repeatable. Scope operate.
+        /// Declares a recurring task, or changes it. Repeatable. It takes the scope submit as well, for
+        /// the type. Scope operate.
         pub async fn set_recurring(
             &mut self,
             request: impl tonic::IntoRequest<super::SetRecurringRequest>,
@@ -5598,7 +5604,8 @@ pub mod delayq_server {
             tonic::Response<super::RecurringResponse>,
             tonic::Status,
         >;
-        /// Declares a recurring task, or changes it. Repeatable. Scope operate.
+        /// Declares a recurring task, or changes it. Repeatable. It takes the scope submit as well, for
+        /// the type. Scope operate.
         async fn set_recurring(
             &self,
             request: tonic::Request<super::SetRecurringRequest>,

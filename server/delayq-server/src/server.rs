@@ -124,20 +124,15 @@ impl Server {
     /// Makes the token of the configuration the first one of a new server. Returns true if it is a
     /// token now, and this server had none.
     pub(crate) async fn take_given_token(&self) -> Result<bool, ServerError> {
+        let tokens = &self.app.tokens;
+        // Then its file may be gone.
+        if !tokens.all().is_empty() {
+            return Ok(false);
+        }
         let given = self.app.config.given_token();
         let Some(text) = given.map_err(|error| ServerError::Refused(error.to_string()))? else {
             return Ok(false);
         };
-        let tokens = &self.app.tokens;
-        if !tokens.all().is_empty() {
-            if tokens.admit(&text).is_none() {
-                tracing::info!(
-                    "the bootstrap token is not used: the server has tokens, which `delayq-server \
-                     token` changes"
-                );
-            }
-            return Ok(false);
-        }
         tokens.create_given(everything(), &text).await?;
         Ok(true)
     }

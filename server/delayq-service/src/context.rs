@@ -127,6 +127,18 @@ impl Context {
         })
     }
 
+    /// Refuses a caller that may not create tasks, where `what` does.
+    ///
+    /// # Errors
+    /// `forbidden` without the scope `submit`.
+    pub fn require_submit(&self, what: &str) -> Result<(), Problem> {
+        let checked = self.caller.require(Scope::Submit, &self.space.namespace);
+        checked.map_err(|_| {
+            let text = format!("{what} need a token of scope submit as well, for their types");
+            Problem::forbidden(text)
+        })
+    }
+
     /// Refuses a token that was revoked or expired since the request began.
     pub fn recheck(&self) -> Result<(), Problem> {
         self.caller.is_still(&self.app.tokens)

@@ -195,10 +195,11 @@ impl Policies {
         self.stored.follow().await;
     }
 
-    /// The retry policy of a type, if one is set.
-    pub fn retry(&self, task_type: &TaskType) -> Option<RetryPolicy> {
+    /// The retry policy of a type, if one is set. One without a number of attempts has the usual
+    /// one.
+    pub fn retry(&self, task_type: &TaskType, usual_attempts: u32) -> Option<RetryPolicy> {
         let retry = self.stored.get().of(task_type)?.retry?;
-        Some(retry.policy(RetryPolicy::DEFAULT.max_attempts))
+        Some(retry.policy(usual_attempts))
     }
 
     /// The number of lock expiries after which a task of a type is dead, if one is set.
@@ -210,20 +211,6 @@ impl Policies {
     pub fn max_lock_expiries(&self, task_type: &TaskType) -> u32 {
         let set = self.set_lock_expiries(task_type);
         set.unwrap_or(self.usual_lock_expiries)
-    }
-
-    /// True if a type of `pattern` may have a retry policy.
-    pub fn may_retry(&self, pattern: &TypePattern) -> bool {
-        let stored = self.stored.get();
-        let mut with = stored.0.iter().filter(|(_, one)| one.retry.is_some());
-        with.any(|(other, _)| match (other, pattern) {
-            (TypePattern::Exact(task_type), pattern) | (pattern, TypePattern::Exact(task_type)) => {
-                pattern.matches(task_type)
-            }
-            (TypePattern::Prefix(one), TypePattern::Prefix(two)) => {
-                one.starts_with(two) || two.starts_with(one)
-            }
-        })
     }
 
     /// All policies, after a look for changes.
@@ -293,19 +280,17 @@ mod tests {
         let own = r#"{"retry": {"attempts": 7, "wait": "20m", "is_fixed": true}}"#;
         set("mail.send", own).await.unwrap();
         assert_eq!(["sms", "mail.a", "mail.send"].map(most), [1, 2, 5]);
-        let retry = policies.retry(&TaskType::new("mail.send").unwrap());
+        let retry = policies.retry(&TaskType::new("mail.send").unwrap(), 20);
         let retry = retry.unwrap();
         assert_eq!((retry.max_attempts, retry.backoff), (7, Backoff::Fixed));
         assert_eq!(
             (retry.base, retry.cap),
             (Duration::from_mins(20), retry.base)
         );
-        assert_eq!(policies.retry(&TaskType::new("mail.a").unwrap()), None);
-        let may = |pattern: &str| policies.may_retry(&TypePattern::new(pattern).unwrap());
-        assert_eq!(
-            ["*", "mail.*", "mail.send", "sms"].map(may),
-            [true, true, true, false]
-        );
+        assert_eq!(policies.retry(&TaskType::new("mail.a").unwrap(), 20), None);
+        set("fax", r#"{"retry": {"wait": "30s"}}"#).await.unwrap();
+        let retry = policies.retry(&TaskType::new("fax").unwrap(), 20);
+        assert_eq!(retry.unwrap().max_attempts, 20);
         for bad in [
             "{}",
             r#"{"max_lock_expiries": 0}"#,

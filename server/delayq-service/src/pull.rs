@@ -254,7 +254,8 @@ impl Pull {
         let end = match end {
             ClientEnd::Plain(end) => end,
             ClientEnd::Failed(failure) => {
-                let set = self.policies.retry(bucket.task_type());
+                let usual = RetryPolicy::DEFAULT.max_attempts;
+                let set = self.policies.retry(bucket.task_type(), usual);
                 let tried = match tried {
                     Some(tried) => tried,
                     None => self.tried(&bucket, &lock).await?,
@@ -274,7 +275,12 @@ impl Pull {
     async fn tried(&self, bucket: &Bucket, lock: &Lock) -> Result<u32> {
         let task = self.store.find(bucket.task_type(), &lock.id).await?;
         // Without the task its lock is lost, as its settlement will answer.
-        Ok(task.map_or(1, |task| task.history.tried()))
+        Ok(task.map_or(1, |task| {
+            // A repeat: the failure of this attempt is counted already.
+            let is_settled = task.settled_fence == Some(lock.fence);
+            let tried = task.history.tried() - u32::from(is_settled);
+            tried.max(1)
+        }))
     }
 
     /// Ends one attempt. Stores its reply first, so that a caller that sees the task done also

@@ -202,7 +202,7 @@ impl Push {
             .iter()
             .filter(|(pattern, one)| one.service.is_none() && !barred.contains_key(*pattern));
         let mut wanted: BTreeMap<_, _> = others
-            .map(|(pattern, target)| (pattern.clone(), self.board.options(pattern, target)))
+            .map(|(pattern, target)| (pattern.clone(), Board::options(target)))
             .collect();
         for task_type in &*self.board.own() {
             let set = self.board.of_type(task_type);
@@ -220,7 +220,7 @@ impl Push {
             if set.is_none() || is_service(&set) {
                 let target = set.unwrap_or_else(|| Arc::new(Target::of_service()));
                 let pattern = TypePattern::Exact(task_type);
-                let options = self.board.options(&pattern, &target);
+                let options = Board::options(&target);
                 wanted.insert(pattern, options);
             }
         }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_core::task::Headers;
-use delayq_plugin::recurrence::{NextOccurrence, cancel_untried, ensure_one};
+use delayq_plugin::recurrence::{NextOccurrence, cancel_untried, ensure_one, restart};
 use delayq_plugin::{
     AttemptHistory, Error, Recurring, Result, Store, TaskState, TaskSubmitService, TaskType,
     Timestamp,
@@ -58,6 +58,9 @@ pub struct RecurringTask {
     pub is_paused: bool,
     /// The time of its last change, in milliseconds since the epoch.
     since: i64,
+    /// The revision of its document; 0 for one that is not stored.
+    #[serde(skip)]
+    revision: u64,
 }
 
 impl RecurringTask {
@@ -72,6 +75,7 @@ impl RecurringTask {
             headers: Headers::new(),
             is_paused: false,
             since: 0,
+            revision: 0,
         }
     }
 
@@ -85,19 +89,23 @@ impl RecurringTask {
         Timestamp::from_millis(self.since)
     }
 
-    /// The same, changed at `now`.
+    /// The same, as a change at `now` of the stored declaration `known`.
     #[must_use]
-    pub fn changed(mut self, now: Timestamp) -> Self {
-        self.since = now.as_millis();
+    pub fn changing(mut self, known: Option<&Self>, now: Timestamp) -> Self {
+        // Of two changes the later one is right, also where clocks differ.
+        let after = known.map_or(i64::MIN, |known| known.since + 1);
+        self.since = now.as_millis().max(after);
+        self.revision = known.map_or(0, |known| known.revision);
         self
     }
 
     /// True if both declare the same.
     pub fn is_same(&self, other: &Self) -> bool {
-        let since = self.since;
+        let (since, revision) = (self.since, self.revision);
         *self
             == Self {
                 since,
+                revision,
                 ..other.clone()
             }
     }
@@ -129,6 +137,9 @@ impl RecurringTask {
     }
 }
 
+/// A declaration that is gone, and its id.
+type Withdrawn = (String, Arc<RecurringTask>);
+
 /// The declarations of a namespace, by id.
 type Declared = BTreeMap<String, Arc<RecurringTask>>;
 
@@ -142,7 +153,8 @@ impl Contents for RecurringFolder {
         for document in documents {
             let id = document.name;
             match serde_json::from_str::<RecurringTask>(&document.body) {
-                Ok(task) if task.v <= VERSION => {
+                Ok(mut task) if task.v <= VERSION => {
+                    task.revision = document.revision;
                     declared.insert(id, Arc::new(task));
                 }
                 Ok(_) => warn!(
@@ -195,15 +207,20 @@ impl RecurringTasks {
         Ok(Arc::clone(&self.stored.get().0))
     }
 
-    /// Stores a declaration.
+    /// Stores a declaration. Returns false if the one that it changes has been changed meanwhile.
     ///
     /// # Errors
     /// `InvalidInput` if there are too many, and errors of the store.
-    pub async fn write(&self, id: &str, task: &RecurringTask) -> Result<()> {
-        let written = self.stored.write(id, task, Expected::Any).await?;
+    pub async fn write(&self, id: &str, task: &RecurringTask) -> Result<bool> {
+        let expected = match task.revision {
+            0 => Expected::Absent,
+            revision => Expected::Revision(revision),
+        };
+        let written = self.stored.write(id, task, expected).await?;
         self.news.notify_one();
         match written {
-            WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => Ok(()),
+            WriteOutcome::Written(_) => Ok(true),
+            WriteOutcome::Conflict(_) => Ok(false),
             WriteOutcome::FolderFull => {
                 let reason = "there are 10,000 in this namespace";
                 Err(Error::invalid("recurring task", reason))
@@ -220,9 +237,9 @@ impl RecurringTasks {
 
     /// Sends occurrences and follows changes by other servers; never returns.
     pub async fn run(&self) {
-        let mut is_lost = false;
+        let (mut is_lost, mut withdrawn) = (false, Vec::new());
         loop {
-            let looked = self.look().await;
+            let looked = self.look(&mut withdrawn).await;
             if let Err(error) = &looked
                 && !is_lost
             {
@@ -245,14 +262,18 @@ impl RecurringTasks {
         first.map_or(refresh, |first| first.min(refresh))
     }
 
-    /// Follows changes, and looks at the recurring tasks whose time has come.
-    async fn look(&self) -> Result<()> {
+    /// Follows changes, and looks at the recurring tasks whose time has come. `withdrawn` has those
+    /// that are no longer sent, until their waiting occurrences are cancelled.
+    async fn look(&self, withdrawn: &mut Vec<Withdrawn>) -> Result<()> {
         self.stored.refresh().await?;
-        let (withdrawn, due) = self.follow(&self.stored.get().0);
-        for (id, task) in withdrawn {
-            // A server that had not heard of the change may have sent one meanwhile.
-            if let Ok(recurring) = task.recurring(&id) {
-                cancel_untried(&self.tasks, &recurring, None).await?;
+        let (gone, due) = self.follow(&self.stored.get().0);
+        withdrawn.extend(gone);
+        let mut result = Ok(());
+        for (id, task) in std::mem::take(withdrawn) {
+            if let Err(error) = self.withdraw(&id, &task).await {
+                debug!(id, %error, "cannot withdraw a recurring task");
+                withdrawn.push((id, task));
+                result = Err(error);
             }
         }
         let looks = due.into_iter().map(|(id, watched)| async move {
@@ -260,7 +281,6 @@ impl RecurringTasks {
             (id, looked)
         });
         let mut looks = futures_util::stream::iter(looks).buffer_unordered(AT_ONCE);
-        let mut result = Ok(());
         while let Some((id, looked)) = looks.next().await {
             match looked {
                 Ok(next) => self.keep(id, next),
@@ -273,12 +293,28 @@ impl RecurringTasks {
         result
     }
 
+    /// Cancels the occurrences of a declaration that is gone: a server that had not heard of the
+    /// change may have sent one meanwhile.
+    async fn withdraw(&self, id: &str, task: &RecurringTask) -> Result<()> {
+        let Ok(recurring) = task.recurring(id) else {
+            return Ok(());
+        };
+        cancel_untried(&self.tasks, &recurring, task.since(), None).await?;
+        // One that was declared again in this moment may have lost its occurrence to it.
+        self.stored.refresh().await?;
+        let declared = self.stored.get().0.get(id).cloned();
+        match declared.filter(|declared| !declared.is_paused) {
+            Some(declared) => match declared.recurring(id) {
+                Ok(recurring) => restart(&self.tasks, &recurring, declared.since()).await,
+                Err(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
     /// Notes what is declared. Returns the tasks that were declared and are no longer sent, and
     /// those to look at.
-    fn follow(
-        &self,
-        declared: &Declared,
-    ) -> (Vec<(String, Arc<RecurringTask>)>, Vec<(String, Watched)>) {
+    fn follow(&self, declared: &Declared) -> (Vec<Withdrawn>, Vec<(String, Watched)>) {
         let now = self.tasks.clock().elapsed();
         let watched = self.watched.lock();
         let mut watched = watched.unwrap_or_else(PoisonError::into_inner);

@@ -62,8 +62,13 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     )))
 }
 
-/// Reads the first token of a new server, if the configuration gives one.
+/// Reads the first token of a new server, if the configuration gives one. A server that has tokens
+/// does not read it, so its file may be gone.
 fn bootstrap_token(config: &Config) -> Result<String, String> {
+    let file = config.bootstrap_token_file.as_deref();
+    if file.is_some_and(|file| !file.exists()) {
+        return Ok("the file is not there; only a server without tokens reads it".to_owned());
+    }
     match config.given_token().map_err(|error| error.to_string())? {
         None => Ok("off".to_owned()),
         Some(text) => TokenBook::check_given(&text)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Claimed, ExtendOutcome, Settlement};
+use delayq_core::store::{AttemptEnd, Claimed, ExtendOutcome, SettleOutcome, Settlement};
 use delayq_core::{Bucket, Lock};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
@@ -162,10 +162,11 @@ impl Run for pb::SettleRequest {
     async fn run(self, call: &Call) -> Result<pb::SettleResponse, CallError> {
         check_batch("number of settlements", self.settlements.len())?;
         let bucket = call.bucket(self.bucket)?;
-        let outcomes = if call.is_store_of_caller {
+        let settled = if call.is_store_of_caller {
             let settlements = self.settlements.into_iter().map(TryInto::try_into);
             let settlements = settlements.collect::<Result<Vec<Settlement>>>()?;
-            call.store().settle(&bucket, settlements).await?
+            let outcomes = call.store().settle(&bucket, settlements).await?;
+            outcomes.into_iter().map(Ok).collect()
         } else {
             // Settlements of clients are counted here. Applications count their own.
             let mut attempts = Vec::with_capacity(self.settlements.len());
@@ -176,14 +177,29 @@ impl Run for pb::SettleRequest {
                 ending.note = sent.note;
                 attempts.push(FinishedAttempt { ending, then });
             }
-            let settled = settle(call, attempts).await.into_iter();
-            settled.collect::<Result<Vec<_>, _>>()?
+            settle(call, attempts).await
         };
-        let outcomes = outcomes.into_iter().map(pb::SettleOutcome::from);
-        Ok(pb::SettleResponse {
-            outcomes: outcomes.map(Into::into).collect(),
-        })
+        answer(settled)
     }
+}
+
+/// The answer for several settlements. Fails if nothing was settled.
+fn answer(
+    settled: Vec<std::result::Result<SettleOutcome, Problem>>,
+) -> std::result::Result<pb::SettleResponse, CallError> {
+    let nothing = settled.iter().all(std::result::Result::is_err);
+    let mut response = pb::SettleResponse::default();
+    for (place, settled) in (0..).zip(settled) {
+        response.outcomes.push(match settled {
+            Ok(outcome) => pb::SettleOutcome::from(outcome).into(),
+            Err(problem) if nothing => return Err(problem.into()),
+            Err(problem) => {
+                response.errors.insert(place, problem.to_error().into());
+                pb::SettleOutcome::Unspecified.into()
+            }
+        });
+    }
+    Ok(response)
 }
 
 impl Run for pb::ExtendRequest {

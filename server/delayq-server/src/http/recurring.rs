@@ -199,7 +199,8 @@ async fn shown(
     Ok(Json(recurring::get(&allowed, &id).await?.into()))
 }
 
-/// Declare a recurring task, or change it. Repeating it is harmless.
+/// Declare a recurring task, or change it. Repeating it is harmless. It takes the scope `submit` as
+/// well, for the type.
 ///
 /// Every server of the namespace sends its occurrences, each once. At most one occurrence waits:
 /// the next one is sent when it starts, so occurrences do not pile up while no worker runs. A

@@ -166,6 +166,11 @@ async fn a_bad_batch_is_refused_whole_with_the_place_of_its_mistake() {
             "id",
         ),
         (json!({"tasks": []}), 400, "then"),
+        (
+            json!({"tasks": [{"type": "a"}], "then": {"type": "r", "group": " "}}),
+            400,
+            "group",
+        ),
         (json!({"tasks": [long], "then": then}), 413, "8"),
         (
             json!({"tasks": [{"type": "a", "id": "b", "throttle": "1m"}], "then": then}),
@@ -194,7 +199,7 @@ async fn a_full_namespace_takes_a_batch_again_that_it_has() {
     let house = House::open("walk-batch-full", limits).await;
     let then = json!({"type": "report"});
     let three = json!([{"type": "a"}, {"type": "a"}, {"type": "a"}]);
-    let batch = json!({"tasks": three, "then": then});
+    let batch = json!({"tasks": &three, "then": &then});
     assert_eq!(put(&house, "import", batch.clone()).await.status, 201);
     let other = put(&house, "other", batch.clone()).await;
     assert_eq!(other.status, 429, "{other:?}");
@@ -202,4 +207,16 @@ async fn a_full_namespace_takes_a_batch_again_that_it_has() {
     let another = json!({"tasks": [], "then": {"type": "else"}});
     let conflict = put(&house, "import", another).await;
     assert_eq!(conflict.status, 409, "{conflict:?}");
+    let empty = json!({"tasks": [], "then": then});
+    assert_eq!(put(&house, "empty", empty).await.status, 201);
+    let over = async || {
+        let empty = house.v1("GET", "batches/empty", "").await.json();
+        (empty["state"] == "over").then_some(())
+    };
+    let space = house.space().await;
+    let pushing = tokio::spawn(async move { space.push.run().await });
+    until("its end", over).await;
+    pushing.abort();
+    let full = put(&house, "empty", json!({"tasks": three, "then": then}));
+    assert_eq!(full.await.status, 429, "a name that has ended is no way in");
 }

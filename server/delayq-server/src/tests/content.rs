@@ -106,6 +106,14 @@ async fn a_new_message_brings_its_content_type_or_is_refused() {
     let refused = put("plain", "text/csv", "a;b").await;
     assert_eq!(refused.status, 400, "{refused:?}");
     assert!(refused.text.contains("content-type"), "{refused:?}");
+    for (kind, message, status) in [
+        ("text/plain;charset=UTF-8", "y", 200),
+        ("application/json", "a;b", 400),
+        ("application/json", "7", 200),
+    ] {
+        let put = put("plain", kind, message).await;
+        assert_eq!(put.status, status, "{kind}: {put:?}");
+    }
     let (kept, plain) = (found("kept").await, found("plain").await);
     assert_eq!(
         (
@@ -113,7 +121,7 @@ async fn a_new_message_brings_its_content_type_or_is_refused() {
             &kept["headers"]["content-type"],
             &plain["message"]
         ),
-        (&json!("c"), &json!("text/csv"), &json!("x"))
+        (&json!("c"), &json!("text/csv"), &json!("7"))
     );
     let gone = put("nobody", "text/csv", "a;b").await;
     assert_eq!(gone.status, 404, "{gone:?}");

@@ -142,6 +142,23 @@ async fn follow_ups_need_the_right_to_send_them_and_a_refused_one_ends_nothing()
 }
 
 #[tokio::test]
+async fn a_follow_up_that_would_run_again_after_a_crash_is_refused() {
+    let house = House::open("walk-then-replace", NamespaceLimits::default()).await;
+    let pulled = attempt(&house, Door::Http).await;
+    let lock = LockText::new(&pulled.bucket, pulled.task.lock.fence, 1).to_string();
+    for one in [
+        json!({"type": "next", "id": "a", "on_conflict": "replace"}),
+        json!({"type": "next", "id": "a", "debounce": "1m", "max_wait": "1h"}),
+    ] {
+        let then = json!({"then": [one]});
+        let path = format!("types/http/tasks/first/done-then?lock={lock}");
+        let refused = house.v1("POST", &path, &then.to_string()).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.text.contains("leave out replace"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn of_several_ends_each_has_its_own_follow_ups() {
     let house = House::open("walk-then-many", NamespaceLimits::default()).await;
     let pulled = attempt(&house, Door::Http).await;

@@ -1,11 +1,14 @@
 //! Recurring tasks that are declared at both doors that offer them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use delayq_plugin::{TaskInfo, TaskState};
+use delayq_plugin::recurrence::cancel_untried;
+use delayq_plugin::{DelayQueueJob, TaskInfo, TaskState, TaskType};
 use delayq_proto::pb;
 use delayq_service::access::Scope;
 use delayq_service::config::NamespaceLimits;
+use delayq_service::recurring::RecurringTask;
 use delayq_tests::rig::until;
 use serde_json::{Value, json};
 
@@ -107,6 +110,58 @@ async fn one_occurrence_waits_and_follows_each_change_of_the_declaration() {
         let wanted = [set, set, set, set, pause, resume, set, "remove-recurring"];
         assert_eq!(verbs, wanted, "{door:?}");
     }
+}
+
+/// As after a crash between the two steps of a change.
+#[tokio::test]
+async fn a_change_that_stopped_half_way_is_completed_by_its_repeat() {
+    let house = House::open("walk-cron-half", NamespaceLimits::default()).await;
+    let space = house.space().await;
+    let store = async |text: &str, is_paused| {
+        let known = space.recurring.all().await.unwrap();
+        let known = known.get("report").cloned();
+        let daily = TaskType::new("daily").unwrap();
+        let mut task = RecurringTask::new(daily, HOURLY.to_owned(), text.as_bytes());
+        task.is_paused = is_paused;
+        let task = task.changing(known.as_deref(), space.tasks.clock().now());
+        assert!(space.recurring.write("report", &task).await.unwrap());
+        let late = RecurringTask {
+            is_paused: !is_paused,
+            ..task
+        };
+        assert!(!space.recurring.write("report", &late).await.unwrap());
+    };
+    // So many wait before it that no scan comes to it.
+    let early = (0..10_300).map(|at| DelayQueueJob::raw("daily", "x").id(format!("{at}")));
+    let sent = space
+        .tasks
+        .send_all(early.map(|job| job.after(Duration::from_secs(1))).collect());
+    assert!(sent.await.iter().all(Result::is_ok));
+    assert_eq!(
+        set(&house, Door::Http, "daily", HOURLY, "a").await.status,
+        200
+    );
+    let old = space.recurring.all().await.unwrap()["report"].clone();
+    let next = async || {
+        let at = old.next_at(space.tasks.clock().now()).unwrap();
+        let id = format!("report@{}", at.to_string().replace(".000Z", "Z"));
+        let found = space.tasks.find("daily", &id).await.unwrap()?;
+        (found.state == TaskState::Scheduled).then_some(found.message.unwrap().to_vec())
+    };
+    assert_eq!(next().await.as_deref(), Some(b"a".as_slice()));
+    store("b", false).await;
+    assert_eq!(
+        set(&house, Door::Http, "daily", HOURLY, "b").await.status,
+        200
+    );
+    assert_eq!(next().await.as_deref(), Some(b"b".as_slice()));
+    // A server that hears late of the first declaration's end.
+    let recurring = old.recurring("report").unwrap();
+    let late = cancel_untried(&space.tasks, &recurring, old.since(), None);
+    assert_eq!(late.await.unwrap(), 0);
+    store("b", true).await;
+    assert_eq!(change(&house, Door::Http, "Pause").await, 200);
+    assert_eq!(next().await, None);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Batches: many tasks, and one that is sent once all of them have ended.
 
-use delayq_plugin::{Batch, BatchProgress, BatchReceipt, BulkReport, DelayQueueJob};
+use delayq_plugin::{
+    Batch, BatchProgress, BatchReceipt, BatchState, BulkReport, DelayQueueJob, MAX_MEMBERS,
+};
 
 use super::submit::reserve_room;
 use crate::context::Context;
@@ -23,7 +25,9 @@ pub struct NewBatch {
 ///
 /// # Errors
 /// Before anything is stored: `forbidden` if the token is not for one of the types, a refusal of a
-/// task, and `conflict` with another batch of the name that waits.
+/// task, and `conflict` with another batch of the name that waits. For a member that conflicts with
+/// another task, and for a full queue, members before it are stored: the completion is not sent
+/// until the call is repeated.
 pub async fn send(context: &Context, new: NewBatch) -> Result<BatchReceipt, Problem> {
     let NewBatch {
         name,
@@ -31,6 +35,10 @@ pub async fn send(context: &Context, new: NewBatch) -> Result<BatchReceipt, Prob
         then,
         waits_for_dead,
     } = new;
+    if members.len() > MAX_MEMBERS {
+        let text = format!("{} members: a batch has up to {MAX_MEMBERS}", members.len());
+        return Err(Problem::too_large(text));
+    }
     for job in members.iter().chain([&then]) {
         context.caller.require_type(job.task_type())?;
     }
@@ -46,8 +54,11 @@ pub async fn send(context: &Context, new: NewBatch) -> Result<BatchReceipt, Prob
     }
     let tasks = &context.space.tasks;
     if let Err(full) = reserve_room(context, members.len() as u64).await {
-        // A repeated batch needs no room.
-        tasks.batch(&name).await?.ok_or(full)?;
+        // A batch that is repeated needs no room.
+        let known = tasks.batch(&name).await?;
+        known
+            .filter(|known| known.state == BatchState::Waiting)
+            .ok_or(full)?;
     }
     context.space.push.watch_batches();
     let count = members.len();

@@ -1,13 +1,10 @@
 //! Follow-ups: tasks that a worker leaves behind when it is done.
 
 use delayq_plugin::store::MAX_BATCH;
-use delayq_plugin::{
-    DelayQueueJob, Lock, OnConflict, TaskId, TaskState, TaskType, Timestamp, follow_up_id,
-};
+use delayq_plugin::{DelayQueueJob, Lock, OnConflict, TaskId, TaskType, Timestamp, follow_up_id};
 use futures_util::future::try_join_all;
 
 use super::{Batch, Submission, submit};
-use crate::access::Scope;
 use crate::context::Context;
 use crate::problem::Problem;
 
@@ -26,8 +23,9 @@ impl FollowUp {
     /// # Errors
     /// `forbidden` without the scope `submit`, or if the token is not for the type.
     pub fn new(context: &Context, task: Submission, has_own_id: bool) -> Result<Self, Problem> {
-        may_submit(context)?;
+        context.require_submit("follow-ups")?;
         context.caller.require_type(task.task.task_type.as_str())?;
+        refuse_replacing(&task)?;
         Ok(Self { task, has_own_id })
     }
 
@@ -36,20 +34,21 @@ impl FollowUp {
     /// # Errors
     /// As [`new`](Self::new), and those of [`Submission::of_job`].
     pub async fn of_job(context: &Context, job: DelayQueueJob) -> Result<Self, Problem> {
-        may_submit(context)?;
+        context.require_submit("follow-ups")?;
         let has_own_id = !job.has_generated_id();
         let task = Submission::of_job(context, job).await?;
+        refuse_replacing(&task)?;
         Ok(Self { task, has_own_id })
     }
 }
 
-fn may_submit(context: &Context) -> Result<(), Problem> {
-    let namespace = &context.space.namespace;
-    let checked = context.caller.require(Scope::Submit, namespace);
-    checked.map_err(|_| {
-        let text = "follow-ups need a token of scope submit as well, for their types";
-        Problem::forbidden(text)
-    })
+/// Refuses a follow-up that replaces a task: after a crash it would be sent, and run, again.
+fn refuse_replacing(task: &Submission) -> Result<(), Problem> {
+    if task.task.on_conflict.replaces() {
+        let text = "a follow-up keeps a task that is there: leave out replace and debounce";
+        return Err(Problem::bad_request(text));
+    }
+    Ok(())
 }
 
 /// Sends the follow-ups of an attempt that is about to end as done. Returns false if its lock holds
@@ -76,7 +75,7 @@ pub(super) async fn send(
     if task.fence != Some(lock.fence) {
         // A repeated end has sent them the first time.
         let is_repeat = task.settled_fence == Some(lock.fence);
-        return Ok(is_repeat && task.state == TaskState::Done);
+        return Ok(is_repeat);
     }
     let submitted_at = task.submitted_at.unwrap_or(Timestamp::ZERO);
     let named = follow_ups.into_iter().enumerate().map(|(index, one)| {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use delayq_core::job::{check_content, check_headers};
 use delayq_plugin::Timestamp;
-use delayq_plugin::recurrence::{cancel_untried, ensure_one, restart};
+use delayq_plugin::recurrence::{self, cancel_untried, restart};
 
 use crate::context::Context;
 use crate::problem::Problem;
@@ -68,21 +67,23 @@ pub async fn get(context: &Context, id: &str) -> Result<NamedRecurring, Problem>
     Ok(NamedRecurring::new(context, id, task))
 }
 
-/// Declares a recurring task, or changes it. The next occurrence waits when this returns.
+/// Declares a recurring task, or changes it. The next occurrence waits when this returns. A call
+/// that failed half-way is completed by repeating it.
+///
+/// # Errors
+/// `forbidden` without the scope `submit` or a right to the type, a refusal of an occurrence, and
+/// `conflict` if the task was changed at the same time.
 pub async fn set(
     context: &Context,
     id: &str,
     task: RecurringTask,
 ) -> Result<NamedRecurring, Problem> {
+    context.require_submit("recurring tasks")?;
     context.caller.require_type(task.task_type.as_str())?;
     check(context, id, &task)?;
     let known = find(context, id).await?;
     if let Some(known) = known.as_ref().filter(|known| known.is_same(&task)) {
-        if !known.is_paused {
-            let (recurring, since) = (known.recurring(id)?, known.since());
-            let tasks = &context.space.tasks;
-            ensure_one(tasks, &recurring, since).await?;
-        }
+        align(context, id, known).await?;
         return Ok(NamedRecurring::new(context, id, Arc::clone(known)));
     }
     let every = task.every.clone();
@@ -91,7 +92,11 @@ pub async fn set(
     Ok(stored)
 }
 
-/// Pauses a recurring task, or ends its pause.
+/// Pauses a recurring task, or ends its pause. A call that failed half-way is completed by
+/// repeating it.
+///
+/// # Errors
+/// `not-found`, `forbidden`, and `conflict` if the task was changed at the same time.
 pub async fn pause(
     context: &Context,
     id: &str,
@@ -99,6 +104,7 @@ pub async fn pause(
 ) -> Result<NamedRecurring, Problem> {
     let known = find(context, id).await?.ok_or_else(|| nothing(id))?;
     if known.is_paused == is_paused {
+        align(context, id, &known).await?;
         return Ok(NamedRecurring::new(context, id, known));
     }
     let mut task = RecurringTask::clone(&known);
@@ -112,12 +118,17 @@ pub async fn pause(
     Ok(stored)
 }
 
-/// Removes a recurring task and cancels its waiting occurrence.
+/// Removes a recurring task and cancels its waiting occurrence. The declaration goes last, so that
+/// a call that failed half-way is completed by repeating it.
+///
+/// # Errors
+/// `not-found`, `forbidden`, and `conflict` if the task was changed at the same time.
 pub async fn remove(context: &Context, id: &str) -> Result<(), Problem> {
-    let task = find(context, id).await?.ok_or_else(|| nothing(id))?;
+    let known = find(context, id).await?.ok_or_else(|| nothing(id))?;
+    let mut task = RecurringTask::clone(&known);
+    task.is_paused = true;
+    let removed = change(context, id, Some(known), task).await?;
     context.space.recurring.remove(id).await?;
-    withdraw(context, id, &task).await?;
-    let removed = NamedRecurring::new(context, id, task);
     note(context, "remove-recurring", &removed, "").await;
     Ok(())
 }
@@ -134,10 +145,8 @@ fn check(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Proble
         );
         return Err(Problem::too_large(text));
     }
-    check_content(&task.headers, &message)?;
     refuse_reserved(task.headers.keys())?;
-    check_headers(&task.headers)?;
-    task.recurring(id).map(drop)?;
+    recurrence::check(&context.space.tasks, &task.recurring(id)?)?;
     Ok(())
 }
 
@@ -149,7 +158,7 @@ async fn find(context: &Context, id: &str) -> Result<Option<Arc<RecurringTask>>,
     Ok(found)
 }
 
-/// Stores a changed declaration, and sends its next occurrence instead of that of `known`.
+/// Stores a changed declaration, and brings the occurrences in line with it.
 async fn change(
     context: &Context,
     id: &str,
@@ -157,27 +166,35 @@ async fn change(
     task: RecurringTask,
 ) -> Result<NamedRecurring, Problem> {
     let space = &context.space;
-    let now = space.tasks.clock().now();
-    // Of two changes the later one is right, also where clocks differ.
-    let after = known.as_ref().map(|known| known.since().as_millis() + 1);
-    let since = Timestamp::from_millis(now.as_millis().max(after.unwrap_or(0)));
-    let task = Arc::new(task.changed(since));
-    space.recurring.write(id, &task).await?;
-    if let Some(known) = &known
-        && (task.is_paused || known.task_type != task.task_type)
-    {
+    let known_type = known.as_ref().map(|known| &known.task_type);
+    let is_of_other_type = known_type.is_some_and(|known| *known != task.task_type);
+    if let Some(known) = known.as_ref().filter(|_| is_of_other_type) {
+        // A repeat would no longer know the other type.
         withdraw(context, id, known).await?;
     }
-    if !task.is_paused {
-        let recurring = task.recurring(id)?;
-        restart(&space.tasks, &recurring, since).await?;
+    let task = task.changing(known.as_deref(), space.tasks.clock().now());
+    if !space.recurring.write(id, &task).await? {
+        let text = "it was changed at the same time: look at it, then repeat the request";
+        return Err(Problem::conflict("conflict", text));
     }
+    // As it is stored, with its revision.
+    let task = find(context, id).await?.unwrap_or_else(|| Arc::new(task));
+    align(context, id, &task).await?;
     Ok(NamedRecurring::new(context, id, task))
 }
 
+/// Brings the waiting occurrences in line with a stored declaration.
+async fn align(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Problem> {
+    if task.is_paused {
+        return withdraw(context, id, task).await;
+    }
+    let (recurring, tasks) = (task.recurring(id)?, &context.space.tasks);
+    Ok(restart(tasks, &recurring, task.since()).await?)
+}
+
 async fn withdraw(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Problem> {
-    let recurring = task.recurring(id)?;
-    cancel_untried(&context.space.tasks, &recurring, None).await?;
+    let (recurring, tasks) = (task.recurring(id)?, &context.space.tasks);
+    cancel_untried(tasks, &recurring, task.since(), None).await?;
     Ok(())
 }
 

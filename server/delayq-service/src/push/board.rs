@@ -158,9 +158,10 @@ impl Board {
     }
 
     /// The options of the worker that serves a target.
-    pub(super) fn options(&self, pattern: &TypePattern, target: &Target) -> WorkerOptions {
+    pub(super) fn options(target: &Target) -> WorkerOptions {
         let options = target.options();
-        if target.retry.is_none() && self.policies.may_retry(pattern) {
+        // A policy may be set while the worker runs.
+        if target.retry.is_none() {
             return Target::of_policies(options);
         }
         options
@@ -172,8 +173,9 @@ impl Board {
         if target.retry.is_some() {
             return None;
         }
-        let set = self.policies.retry(task_type);
-        Some(set.unwrap_or(target.options().retry))
+        let usual = target.options().retry;
+        let set = self.policies.retry(task_type, usual.max_attempts);
+        Some(set.unwrap_or(usual))
     }
 
     /// The stored target of a pattern, after a refresh.

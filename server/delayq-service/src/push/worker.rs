@@ -70,8 +70,9 @@ impl PushWorker {
             _ if target.retry.is_some() => Some(target.own_retry()),
             Some(of_type) => board.retry(cx.task_type(), of_type),
             None => {
-                let set = board.policies.retry(cx.task_type());
-                Some(set.unwrap_or_else(|| target.own_retry()))
+                let usual = target.own_retry();
+                let set = board.policies.retry(cx.task_type(), usual.max_attempts);
+                Some(set.unwrap_or(usual))
             }
         };
         let secrets = of_type.and_then(|one| one.http.as_ref()?.secrets.clone());
