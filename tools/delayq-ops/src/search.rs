@@ -204,7 +204,8 @@ impl Search {
         let mut types = tasks.types().await?;
         types.retain(|task_type| pattern.matches(task_type));
         let low = self.text.to_lowercase();
-        let named = types.iter().filter(|one| one.as_str().contains(&low));
+        let is_named = |one: &&TaskType| one.as_str().to_lowercase().contains(&low);
+        let named = types.iter().filter(is_named);
         found.types = named.cloned().collect();
         self.look_up(tasks, &types, &mut found).await?;
         self.walk(tasks, &types, &mut found).await?;
@@ -396,8 +397,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_type_is_found_by_a_part_of_its_name() {
-        let types = Search::new("MAIL").run(&shop().await).await.unwrap().types;
-        assert_eq!(types, [TaskType::new("mail.send").unwrap()]);
+        let shop = shop().await;
+        let job = DelayQueueJob::raw("Fax.Send", "hi").after(hours(1));
+        shop.send(job).await.unwrap();
+        for (text, name) in [
+            ("MAIL", "mail.send"),
+            ("Fax.Send", "Fax.Send"),
+            ("fax", "Fax.Send"),
+        ] {
+            let types = Search::new(text).run(&shop).await.unwrap().types;
+            assert_eq!(types, [TaskType::new(name).unwrap()], "{text}");
+        }
     }
 
     #[test]
