@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::fields::Link;
 use crate::figure::Figure;
 use crate::moment::Moment;
-use crate::said::{count, counted, one_line};
+use crate::said::{count, counted, mark, one_line};
 use crate::shell::Nav;
 use crate::sort::{Column, Head, Sort};
 use crate::tag::{Tag, pause};
@@ -48,6 +48,8 @@ struct RecurringRow {
     pick: Option<String>,
     /// The type and name, for a form.
     whole: String,
+    /// The same at every place of the list, for an element's id.
+    mark: String,
     tags: Vec<Tag>,
     figures: Vec<Figure>,
 }
@@ -148,6 +150,7 @@ fn row(visit: &Visit, one: &RecurringTask, now: Timestamp) -> RecurringRow {
         0 => "none".to_owned(),
         some => count(some as u64),
     };
+    let whole = format!("{name} {}", info.name);
     RecurringRow {
         task_type: name.to_owned(),
         type_href: visit.href(&Link::to("/type").with("name", name)),
@@ -159,7 +162,8 @@ fn row(visit: &Visit, one: &RecurringTask, now: Timestamp) -> RecurringRow {
             visit.href(&link.with("id", id))
         }),
         pick: next_id.map(|id| format!("{name} {id}")),
-        whole: format!("{name} {}", info.name),
+        mark: mark(&whole),
+        whole,
         tags,
         figures: vec![
             Figure::count("Running", one.running).to(list("running")),

@@ -126,6 +126,23 @@ async fn recurring_tasks_are_found_in_the_store_and_their_next_run_is_started_an
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let removals = async |sort: &str| {
+        let text = get(&page, &format!("/recurring?sort={sort}")).await.text;
+        let html = Html::parse_document(&text);
+        let details = Selector::parse("details.sure").unwrap();
+        let asked = html.select(&details).map(|one| {
+            let said: String = one.text().collect();
+            let id = one.value().attr("id").unwrap().to_owned();
+            (said.contains("report.daily north"), id)
+        });
+        asked.collect::<Vec<_>>()
+    };
+    let (mut up, down) = (removals("next").await, removals("-next").await);
+    assert!(up[0].0 != up[1].0, "each names its task: {up:?}");
+    up.sort();
+    let mut same = down.clone();
+    same.sort();
+    assert_eq!(up, same, "an id belongs to its task, not to its row");
     let next = ("task", "report.daily north@2096-01-05T09:00:00Z");
     let answer = post(&page, "/selected/run-now", &[next, ("back", "/recurring")]).await;
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use delayq_admin::Role;
 use delayq_plugin::{TaskState, seconds};
+use scraper::{Html, Selector};
 
 use crate::shop::{Shop, get, post};
 
@@ -144,4 +145,27 @@ async fn selected_groups_of_dead_tasks_are_requeued_and_discarded_as_one_job() {
     let answer = post(&page, "/dead/groups/discard", &groups).await;
     assert_eq!(answer.flash(), "+1 dead task discarded");
     assert_eq!(shop.tasks.stats("order.cancel").await.unwrap().dead, 0);
+}
+
+/// Enter in a field or on a tick presses the first button of the form.
+#[tokio::test]
+async fn enter_moves_or_does_nothing() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Admin);
+    let move_to = "/selected/move";
+    for (path, first) in [
+        ("/tasks?type=mail.send&state=scheduled", Some(move_to)),
+        ("/search?q=order", Some(move_to)),
+        ("/tasks?type=order.cancel&state=running", None),
+        ("/tasks?type=order.cancel&state=dead", None),
+        ("/recurring", None),
+        ("/dead", None),
+    ] {
+        let html = Html::parse_document(&get(&page, path).await.text);
+        let buttons = Selector::parse("form#selected button").unwrap();
+        let button = html.select(&buttons).next().unwrap().value();
+        let is_enabled = button.attr("disabled").is_none();
+        let pressed = button.attr("formaction").filter(|_| is_enabled);
+        assert_eq!((pressed, is_enabled), (first, first.is_some()), "{path}");
+    }
 }
