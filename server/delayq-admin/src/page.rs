@@ -28,6 +28,7 @@ pub(crate) mod batch;
 pub(crate) mod batches;
 pub(crate) mod dead;
 pub(crate) mod dead_change;
+pub(crate) mod groups_change;
 pub(crate) mod health;
 pub(crate) mod instances;
 pub(crate) mod log;

@@ -42,7 +42,7 @@ mod text;
 mod timeline;
 mod transfer;
 
-pub use dead::{DeadGroup, DeadGroups, dead_groups};
+pub use dead::{DeadGroup, DeadGroups, dead_group_counts, dead_groups};
 pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};

@@ -22,7 +22,7 @@ use crate::viewer::Role;
 use crate::visit::Visit;
 
 /// The largest number of groups on a page.
-const MOST: usize = 200;
+pub(super) const MOST: usize = 200;
 
 /// The columns of the list that have values.
 const COLUMNS: [Column; 5] = [

@@ -138,13 +138,54 @@ async fn selected_groups_of_dead_tasks_are_requeued_and_discarded_as_one_job() {
         text.contains(&format!("name=\"group\" value=\"{van}\"")),
         "{text}"
     );
-    let groups = [("group", van), ("group", "fax.sent ")];
-    let answer = post(&page, "/dead/groups/requeue", &groups).await;
+    let groups = [("group", van), ("group", "fax.sent "), ("rate", "9/s")];
+    let asked = post(&page, "/dead/groups/requeue", &groups).await;
+    assert_eq!(asked.header("hx-push-url"), "false");
+    for part in [
+        "Requeue 4 dead tasks?",
+        "value=\"9/s\"",
+        "<td class=\"n\">3</td>",
+    ] {
+        assert!(asked.text.contains(part), "{part}: {}", asked.text);
+    }
+    assert_eq!(shop.tasks.stats("fax.sent").await.unwrap().dead, 1);
+    let sure = ("sure", "yes");
+    let answer = post(&page, "/dead/groups/requeue", &[groups[0], groups[1], sure]).await;
     assert_eq!(answer.flash(), "+4 dead tasks requeued");
-    let groups = [("group", "order.cancel quite another")];
-    let answer = post(&page, "/dead/groups/discard", &groups).await;
+    let other = ("group", "order.cancel quite another");
+    let asked = post(&page, "/dead/groups/discard", &[other, other]).await;
+    assert!(
+        asked.text.contains("Discard 1 dead task?"),
+        "{}",
+        asked.text
+    );
+    let answer = post(&page, "/dead/groups/discard", &[other, sure]).await;
     assert_eq!(answer.flash(), "+1 dead task discarded");
     assert_eq!(shop.tasks.stats("order.cancel").await.unwrap().dead, 0);
+    let flash = post(&page, "/dead/groups/discard", &[other, sure]).await;
+    let flash = flash.flash();
+    assert!(
+        flash.starts_with("-discard failed: no dead task"),
+        "{flash}"
+    );
+}
+
+/// A browser makes every line break of a form `\r\n`.
+#[tokio::test]
+async fn a_group_with_line_breaks_in_its_error_is_found_again() {
+    let shop = Shop::busy().await;
+    for (id, error) in [("1", "no van\n at north\r\n at 5"), ("2", "no van\n at 7")] {
+        shop.kill("order.cancel", id, error).await;
+    }
+    let page = shop.page(Role::Admin);
+    let (one, two) = ("no van\r\n at north\r\n at #", "no van\r\n at #");
+    let group = [("type", "order.cancel"), ("by", "group"), ("group", one)];
+    let answer = post(&page, "/dead/requeue", &group).await;
+    assert_eq!(answer.flash(), "+1 dead task requeued");
+    let pick = format!("order.cancel {two}");
+    let group = [("group", pick.as_str()), ("sure", "yes")];
+    let answer = post(&page, "/dead/groups/discard", &group).await;
+    assert_eq!(answer.flash(), "+1 dead task discarded");
 }
 
 /// Enter in a field or on a tick presses the first button of the form.
