@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use delayq_ops::{DeadGroups, Finding, Forecast, Overview, RecurringTask, SearchResults};
+use delayq_ops::{DeadGroups, Finding, Forecast, Overview, RecurringTasks, SearchResults};
 use delayq_plugin::TaskSubmitService;
 use tokio::sync::Semaphore;
 
@@ -50,7 +50,7 @@ pub(crate) struct Shelf {
     pub(crate) health: Cache<Vec<Finding>>,
     pub(crate) count: Cache<u64>,
     pub(crate) search: Cache<SearchResults>,
-    pub(crate) recurring: Cache<Vec<RecurringTask>>,
+    pub(crate) recurring: Cache<RecurringTasks>,
     pub(crate) batches: Cache<BatchesLook>,
     pub(crate) batch: Cache<BatchLook>,
     /// Whether the store answers now.

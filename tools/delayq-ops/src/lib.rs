@@ -54,7 +54,7 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of, overview_of_all,
 };
-pub use recurring::{RecurringTask, recurring};
+pub use recurring::{RecurringTask, RecurringTasks, recurring};
 pub use same_site::is_same_site;
 pub use search::{MAX_FOUND, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults};
 pub use span::{read_pace, read_rate};
