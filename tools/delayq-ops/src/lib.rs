@@ -56,7 +56,9 @@ pub use overview::{
 };
 pub use recurring::{RecurringTask, RecurringTasks, recurring};
 pub use same_site::is_same_site;
-pub use search::{MAX_FOUND, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults};
+pub use search::{
+    MAX_FOUND, MAX_SEARCH_CALLS, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults,
+};
 pub use span::{read_pace, read_rate};
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};

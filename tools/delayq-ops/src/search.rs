@@ -1,11 +1,15 @@
 //! A search over types and tasks.
 
 use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
 
 use delayq_plugin::store::{GROUP_HEADER, MAX_BATCH};
 use delayq_plugin::{
     Cursor, Page, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, TypePattern,
 };
+use futures_util::future::{Either, select};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
@@ -16,6 +20,12 @@ pub const MAX_SEARCHED: u64 = 20_000;
 /// Maximum number of tasks that one search returns.
 pub const MAX_FOUND: usize = 100;
 
+/// Maximum number of calls that one search makes, after the one that lists the types. A list
+/// without tasks takes one, too.
+pub const MAX_SEARCH_CALLS: usize = 1_024;
+
+/// Maximum number of look-ups by id. The other calls are left for the lists.
+const MAX_LOOKUPS: usize = MAX_SEARCH_CALLS / 2;
 /// Number of look-ups by id at a time.
 const LOOKUPS: usize = 32;
 /// Number of pages read at a time. Each can hold 128 messages of full size.
@@ -122,6 +132,7 @@ pub struct Search {
     types: String,
     state: Option<TaskState>,
     place: Option<SearchPlace>,
+    within: Option<Duration>,
 }
 
 /// A task that was found.
@@ -148,7 +159,8 @@ pub struct SearchResults {
     pub hits: Vec<SearchHit>,
     /// The number of tasks that were read.
     pub searched: u64,
-    /// False if there were more tasks than [`MAX_SEARCHED`], or more hits than [`MAX_FOUND`].
+    /// False if there were more tasks than [`MAX_SEARCHED`], more hits than [`MAX_FOUND`] or more
+    /// lists than [`MAX_SEARCH_CALLS`], or if the time was over.
     pub is_complete: bool,
 }
 
@@ -167,6 +179,7 @@ impl Search {
             types: "*".to_owned(),
             state: None,
             place: None,
+            within: None,
         }
     }
 
@@ -188,11 +201,18 @@ impl Search {
         self
     }
 
+    /// Ends the search after this time, with what it has found by then.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
+        self
+    }
+
     /// Runs the search. An empty text finds nothing.
     ///
     /// # Errors
     /// `InvalidName` for an invalid pattern, and the store's errors.
     pub async fn run(&self, tasks: &TaskSubmitService) -> Result<SearchResults> {
+        let (clock, began) = (tasks.clock(), tasks.clock().elapsed());
         let pattern = TypePattern::new(&self.types)?;
         let mut found = SearchResults {
             is_complete: true,
@@ -207,42 +227,71 @@ impl Search {
         let is_named = |one: &&TaskType| one.as_str().to_lowercase().contains(&low);
         let named = types.iter().filter(is_named);
         found.types = named.cloned().collect();
-        self.look_up(tasks, &types, &mut found).await?;
-        self.walk(tasks, &types, &mut found).await?;
+        let end = self.within.map(|time| began.saturating_add(time));
+        let is_over = async {
+            match end {
+                Some(end) => clock.sleep_until(end).await,
+                None => pending().await,
+            }
+        };
+        let search = self.search(tasks, &types, &mut found);
+        let ended = match select(pin!(search), pin!(is_over)).await {
+            Either::Left((ended, _)) => Some(ended),
+            Either::Right(_) => None,
+        };
+        match ended {
+            Some(ended) => ended?,
+            None => found.is_complete = false,
+        }
         Ok(found)
+    }
+
+    /// Searches the tasks of these types.
+    async fn search(
+        &self,
+        tasks: &TaskSubmitService,
+        types: &[TaskType],
+        found: &mut SearchResults,
+    ) -> Result<()> {
+        let calls = self.look_up(tasks, types, found).await?;
+        let left = MAX_SEARCH_CALLS.saturating_sub(calls);
+        self.walk(tasks, types, left, found).await
     }
 
     fn searches(&self, place: SearchPlace) -> bool {
         self.place.is_none_or(|own| own == place)
     }
 
-    /// Finds the tasks of any state whose id is the text.
+    /// Finds the tasks of any state whose id is the text. Returns the number of calls.
     async fn look_up(
         &self,
         tasks: &TaskSubmitService,
         types: &[TaskType],
         found: &mut SearchResults,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         if TaskId::new(&self.text).is_err() || !self.searches(SearchPlace::Id) {
-            return Ok(());
+            return Ok(0);
         }
-        let calls = types.iter().cloned();
+        let count = types.len().min(MAX_LOOKUPS);
+        found.is_complete &= count == types.len();
+        let calls = types.iter().take(count).cloned();
         let calls = calls.map(|task_type| find(tasks, task_type, &self.text));
-        let calls = stream::iter(calls).buffered(LOOKUPS);
-        let tasks: Vec<_> = calls.try_collect().await?;
-        for FoundById { task_type, task } in tasks.into_iter().flatten() {
-            if self.state.is_none_or(|state| state == task.state) {
+        let mut calls = stream::iter(calls).buffered(LOOKUPS);
+        while let Some(answer) = calls.try_next().await? {
+            let wanted = answer.filter(|one| self.state.is_none_or(|own| own == one.task.state));
+            if let Some(FoundById { task_type, task }) = wanted {
                 found.add(task_type, task, SearchPlace::Id, self.text.clone());
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    /// Reads the tasks of all types in turn, a page of each at a time.
+    /// Reads the tasks of all types in turn, a page of each at a time, with up to `calls` calls.
     async fn walk(
         &self,
         tasks: &TaskSubmitService,
         types: &[TaskType],
+        mut calls: usize,
         found: &mut SearchResults,
     ) -> Result<()> {
         let states = STATES.into_iter();
@@ -256,7 +305,9 @@ impl Search {
         });
         let mut lanes: VecDeque<_> = lanes.collect();
         while !lanes.is_empty() {
-            let round: Vec<_> = lanes.drain(..lanes.len().min(PAGES)).collect();
+            let round = lanes.len().min(PAGES).min(calls);
+            calls -= round;
+            let round: Vec<_> = lanes.drain(..round).collect();
             let pages = round.into_iter().map(|lane| read(tasks, lane));
             let pages: Vec<_> = stream::iter(pages).buffered(PAGES).try_collect().await?;
             for (mut lane, page) in pages {
@@ -267,8 +318,9 @@ impl Search {
                     lanes.push_back(lane);
                 }
             }
-            if found.searched >= MAX_SEARCHED || found.hits.len() >= MAX_FOUND {
-                found.is_complete = lanes.is_empty() && found.hits.len() < MAX_FOUND;
+            let is_enough = found.searched >= MAX_SEARCHED || found.hits.len() >= MAX_FOUND;
+            if is_enough || calls == 0 {
+                found.is_complete &= lanes.is_empty() && found.hits.len() < MAX_FOUND;
                 found.hits.truncate(MAX_FOUND);
                 return Ok(());
             }
@@ -285,7 +337,7 @@ impl Search {
                     .filter(|_| self.searches(place));
                 text.map(|text| (place, text))
             });
-            let is_known = task.id.as_str() == self.text && self.searches(SearchPlace::Id);
+            let is_known = task.id.as_str() == self.text && found.has(task_type, &task.id);
             if let Some((place, text)) = hit.filter(|_| !is_known) {
                 found.add(task_type.clone(), task, place, text);
             }
@@ -316,6 +368,11 @@ async fn read(tasks: &TaskSubmitService, lane: Lane) -> Result<(Lane, Page)> {
 }
 
 impl SearchResults {
+    fn has(&self, task_type: &TaskType, id: &TaskId) -> bool {
+        let mut hits = self.hits.iter();
+        hits.any(|hit| hit.task_type == *task_type && hit.task.id == *id)
+    }
+
     fn add(&mut self, task_type: TaskType, mut task: TaskInfo, place: SearchPlace, found: String) {
         task.message = None;
         self.hits.push(SearchHit {
@@ -408,6 +465,28 @@ mod tests {
             let types = Search::new(text).run(&shop).await.unwrap().types;
             assert_eq!(types, [TaskType::new(name).unwrap()], "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_store_with_very_many_types_is_searched_in_part() {
+        let shop = shop().await;
+        for number in 0..MAX_SEARCH_CALLS {
+            let name = TaskType::new(format!("empty.{number:04}")).unwrap();
+            shop.store().register_type(&name).await.unwrap();
+        }
+        let last = DelayQueueJob::raw("zoo.feed", "hi").id("order-1");
+        shop.send(last.after(hours(1))).await.unwrap();
+        let all = Search::new("order-1");
+        let found = all.clone().run(&shop).await.unwrap();
+        assert!(!found.is_complete);
+        assert!(
+            all.clone()
+                .types("zoo.*")
+                .run(&shop)
+                .await
+                .unwrap()
+                .is_complete
+        );
     }
 
     #[test]

@@ -185,6 +185,53 @@ async fn an_action_goes_on_when_the_browser_leaves() {
     assert!(is_logged().await);
 }
 
+/// A search that takes long shows what it has found: the store is not down.
+#[tokio::test]
+async fn a_search_ends_in_time_with_what_it_has_found() {
+    let shop = Shop::busy().await;
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, |edge| match edge {
+        "list" => Fault::Hang,
+        _ => Fault::None,
+    });
+    let hour = Duration::from_hours(1);
+    let page = page(store.with_delay(Arc::new(shop.clock.clone()), hour), &shop);
+    let time_passes = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        shop.clock.advance(Duration::from_secs(4));
+    };
+    let (answer, ()) = tokio::join!(get(&page, "/search?q=order-1"), time_passes);
+    assert_eq!(answer.status, 200);
+    for part in [
+        "href=\"/task?type=sms.sent&#38;id=order-1\"",
+        "Not everything was searched",
+        "for up to 4 s",
+    ] {
+        assert!(answer.text.contains(part), "{part}: {}", answer.text);
+    }
+}
+
+/// Reads that fail slowly have their share of the time, too, but the page soon sees the end of it.
+#[tokio::test]
+async fn a_read_that_fails_slowly_is_not_repeated_at_once() {
+    let shop = Shop::busy().await;
+    let (clock, calls) = (shop.clock.clone(), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&calls);
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        clock.advance(Duration::from_secs(4));
+        Fault::NotApplied
+    });
+    let page = page(store, &shop);
+    let mut reads = Vec::new();
+    for _ in 0..14 {
+        get(&page, "/search?q=order").await;
+        reads.push(calls.load(Ordering::Relaxed));
+        shop.clock.advance(Duration::from_secs(3));
+    }
+    assert_eq!(reads[..3], [1, 2, 2], "{reads:?}");
+    assert_eq!(reads[13], 3, "after 30 s: {reads:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_hang_the_page() {
     let shop = Shop::busy().await;
