@@ -5,13 +5,17 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use delayq_plugin::store::{GROUP_HEADER, MAX_BATCH};
+use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{
     Cursor, Page, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, TypePattern,
 };
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
+
+mod place;
+
+pub use place::SearchPlace;
 
 /// Maximum number of tasks that one search reads. No store has an index of groups, errors and
 /// messages, so a search is a walk.
@@ -32,97 +36,6 @@ const LOOKUPS: usize = 32;
 const PAGES: usize = 4;
 /// The states whose tasks a search reads, those with trouble first.
 const STATES: [TaskState; 3] = [TaskState::Dead, TaskState::Running, TaskState::Scheduled];
-/// Characters shown before what was found in a message, and in all.
-const BEFORE: usize = 30;
-const EXCERPT: usize = 160;
-
-/// Where a text was found in a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SearchPlace {
-    /// In its id.
-    Id,
-    /// In its group.
-    Group,
-    /// In the value of a header.
-    Header,
-    /// In its last error.
-    Error,
-    /// In its message.
-    Message,
-}
-
-impl SearchPlace {
-    /// All places, in the order in which a task is searched.
-    pub const ALL: [Self; 5] = [
-        Self::Id,
-        Self::Group,
-        Self::Header,
-        Self::Error,
-        Self::Message,
-    ];
-
-    /// The name, one word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Group => "group",
-            Self::Header => "header",
-            Self::Error => "error",
-            Self::Message => "message",
-        }
-    }
-
-    /// What the task has at this place, if it contains the text.
-    fn find(self, task: &TaskInfo, text: &str) -> Option<String> {
-        let has = |found: &&str| found.contains(text);
-        match self {
-            Self::Id => Some(task.id.as_str()).filter(has).map(str::to_owned),
-            Self::Group => {
-                let group = task.headers.get(GROUP_HEADER).map(String::as_str);
-                group.filter(has).map(str::to_owned)
-            }
-            Self::Header => {
-                let mut headers = task
-                    .headers
-                    .iter()
-                    .filter(|(name, _)| *name != GROUP_HEADER);
-                headers.find_map(|(name, value)| {
-                    let line = format!("{name}={value}");
-                    line.contains(text).then_some(line)
-                })
-            }
-            Self::Error => {
-                let error = task.history.last_error.as_deref();
-                error.filter(has).map(str::to_owned)
-            }
-            Self::Message => {
-                let message = String::from_utf8_lossy(task.message.as_deref()?);
-                let at = message.find(text)?;
-                Some(excerpt(&message, at))
-            }
-        }
-    }
-}
-
-/// The text around a position.
-fn excerpt(text: &str, at: usize) -> String {
-    let (before, rest) = text.split_at_checked(at).unwrap_or(("", text));
-    let from = before
-        .char_indices()
-        .rev()
-        .nth(BEFORE)
-        .map_or(0, |(at, _)| at);
-    let begin = if from > 0 { "…" } else { "" };
-    let near: String = rest.chars().take(EXCERPT).collect();
-    let end = if near.len() < rest.len() { "…" } else { "" };
-    format!(
-        "{begin}{}{near}{end}",
-        before.get(from..).unwrap_or_default()
-    )
-}
 
 /// A search.
 #[derive(Clone, Debug)]
@@ -476,28 +389,10 @@ mod tests {
         }
         let last = DelayQueueJob::raw("zoo.feed", "hi").id("order-1");
         shop.send(last.after(hours(1))).await.unwrap();
-        let all = Search::new("order-1");
-        let found = all.clone().run(&shop).await.unwrap();
+        let search = Search::new("order-1");
+        let found = search.run(&shop).await.unwrap();
         assert!(!found.is_complete);
-        assert!(
-            all.clone()
-                .types("zoo.*")
-                .run(&shop)
-                .await
-                .unwrap()
-                .is_complete
-        );
-    }
-
-    #[test]
-    fn an_excerpt_is_the_part_around_what_was_found() {
-        assert_eq!(excerpt("abc", 1), "abc");
-        let long = format!("{}X{}", "ü".repeat(100), "y".repeat(300));
-        let part = excerpt(&long, 200);
-        assert!(
-            part.starts_with("…ü") && part.contains("üXy") && part.ends_with('…'),
-            "{part}"
-        );
-        assert!(part.chars().count() < 200);
+        let found = search.types("zoo.*").run(&shop).await.unwrap();
+        assert!(found.is_complete);
     }
 }
