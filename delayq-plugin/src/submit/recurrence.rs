@@ -43,6 +43,9 @@ pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
 
 /// Makes sure that the next occurrence of this recurring task waits. Returns the occurrence that
 /// the task waits for; `None` if it is that of another schedule.
+///
+/// # Errors
+/// Those of the store.
 pub async fn ensure_one(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
@@ -239,6 +242,9 @@ impl FoundOccurrence {
 
 /// Sends the next occurrence of a recurring task whose declaration has just changed, even if one
 /// with its id was cancelled. Those that wait and have not started are cancelled or replaced.
+///
+/// # Errors
+/// Those of the store.
 pub async fn restart(
     tasks: &TaskSubmitService,
     recurring: &Recurring,
@@ -266,6 +272,9 @@ pub async fn restart(
 
 /// Cancels the waiting occurrences that have not started, but not the one with the id `kept`.
 /// Returns their number.
+///
+/// # Errors
+/// Those of the store.
 pub async fn cancel_untried(
     tasks: &TaskSubmitService,
     recurring: &Recurring,

@@ -23,6 +23,7 @@ const OVERDUE: Duration = minutes(1);
 const STALE: Duration = Duration::from_secs(10);
 
 /// How bad a finding is, and what kind of trouble.
+#[derive(Clone, Copy, Debug)]
 struct Grade {
     severity: Severity,
     symptom: Symptom,
