@@ -144,7 +144,7 @@ fn said(data: &RecurringTasks) -> String {
 
 fn partly(data: &RecurringTasks) -> String {
     let types = data.partly_read.iter().take(MOST_NAMED);
-    let mut named: Vec<_> = types.map(|one| one.to_string()).collect();
+    let mut named: Vec<_> = types.map(ToString::to_string).collect();
     let more = data.partly_read.len().saturating_sub(MOST_NAMED);
     if more > 0 {
         named.push(format!("{} more", count(more as u64)));
