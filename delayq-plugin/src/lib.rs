@@ -85,7 +85,7 @@ pub use metric::{METRICS, Metric, MetricKind, SECONDS_BUCKETS};
 pub use middleware::{Middleware, Next};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
-pub use recurring::{Recurring, RecurringInfo};
+pub use recurring::{Recurring, RecurringInfo, RecurringOfType};
 pub use schedule::Schedule;
 pub use submit::{ReplyOutcome, TaskReply, TaskSubmitService};
 #[cfg(feature = "opentelemetry")]

@@ -72,6 +72,17 @@ pub struct RecurringInfo {
     pub next_id: Option<TaskId>,
 }
 
+/// The recurring tasks of a type, whoever declares them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecurringOfType {
+    /// Those whose next occurrences were found, by name.
+    pub recurring: Vec<RecurringInfo>,
+    /// True if all waiting tasks of the type were read; otherwise only the first 1,024 by their due
+    /// times, and there may be more recurring tasks.
+    pub is_complete: bool,
+}
+
 impl Recurring {
     /// A task of this type at the times of `every`, see [`Schedule::new`]. Its message is JSON
     /// `null` unless [`message`](Self::message) sets one.

@@ -37,7 +37,7 @@ use crate::metered_store::metered;
 use crate::metric::{INTERVAL, Metrics, Own, Sampler};
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
-use crate::recurring::RecurringInfo;
+use crate::recurring::{RecurringInfo, RecurringOfType};
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
 
@@ -389,11 +389,12 @@ impl TaskSubmitService {
     }
 
     /// The recurring tasks of a type whose next occurrences wait in the store, whoever declares
-    /// them. Reads up to 1,024 waiting tasks of the type.
+    /// them. Reads up to 1,024 waiting tasks of the type, in up to eight calls, and says whether
+    /// these were all.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn recurring_of(&self, task_type: &str) -> Result<Vec<RecurringInfo>> {
+    pub async fn recurring_of(&self, task_type: &str) -> Result<RecurringOfType> {
         recurrence::stored(self, &TaskType::new(task_type)?).await
     }
 

@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::TaskSubmitService;
 use crate::recurring::{
-    NextOccurrence, OCCURRENCE, Occurrence, Recurring, RecurringInfo, Standing,
+    NextOccurrence, OCCURRENCE, Occurrence, Recurring, RecurringInfo, RecurringOfType, Standing,
 };
 
 /// Maximum number of pages of waiting tasks searched for occurrences: more than 10,000 tasks.
@@ -430,7 +430,7 @@ pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>
 pub(super) async fn stored(
     tasks: &TaskSubmitService,
     task_type: &TaskType,
-) -> Result<Vec<RecurringInfo>> {
+) -> Result<RecurringOfType> {
     let (mut found, mut cursor) = (BTreeMap::new(), None);
     for _ in 0..STORED_PAGES {
         let page = tasks
@@ -464,7 +464,10 @@ pub(super) async fn stored(
             break;
         }
     }
-    Ok(found.into_values().collect())
+    Ok(RecurringOfType {
+        recurring: found.into_values().collect(),
+        is_complete: cursor.is_none(),
+    })
 }
 
 /// Cancels the waiting occurrences of a recurring task. Returns their number.

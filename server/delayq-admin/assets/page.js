@@ -34,11 +34,13 @@
 
   const isLivePage = () => byId("page")?.hasAttribute("data-stream") ?? false;
 
+  // Somebody is about to confirm something here.
+  const isAsking = (part) => part.querySelector("details.sure[open]") !== null;
+
   // Somebody reads, selects or types here: it stays as it is.
   const isBusy = (part) => {
     const focus = document.activeElement;
     if (focus && focus !== document.body && part.contains(focus)) return true;
-    if (part.querySelector("details.sure[open]")) return true;
     const fields = [...part.querySelectorAll("input:not([type=hidden], [type=checkbox]), textarea")];
     if (fields.some((field) => field.value !== field.defaultValue)) return true;
     const selection = document.getSelection();
@@ -74,7 +76,7 @@
       if (!own || sent.get(part.id) === part.outerHTML) continue;
       const focus = document.activeElement?.matches?.(".pick input") ? document.activeElement : null;
       const isPicking = focus !== null && own.contains(focus);
-      if (!isPicking && isBusy(own)) { isHeld = true; continue; }
+      if (isAsking(own) || (!isPicking && isBusy(own))) { isHeld = true; continue; }
       const next = renewed(own, part);
       own.replaceWith(next);
       sent.set(part.id, part.outerHTML);

@@ -11,6 +11,7 @@ pub(crate) mod dead;
 pub(crate) mod many;
 pub(crate) mod recurring;
 pub(crate) mod selected;
+mod tally;
 pub(crate) mod task;
 pub(crate) mod task_type;
 

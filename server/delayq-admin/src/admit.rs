@@ -1,6 +1,7 @@
 //! Admission: checks the viewer's role, and that a form comes from this page.
 
 use std::error::Error;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -12,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use delayq_ops::is_same_site;
 use http_body_util::LengthLimitError;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::fields::Fields;
@@ -52,7 +54,22 @@ pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next
         body
     };
     parts.extensions.insert(visit);
-    next.run(Request::from_parts(parts, body)).await
+    let answer = next.run(Request::from_parts(parts, body));
+    if is_change {
+        to_its_end(answer).await
+    } else {
+        answer.await
+    }
+}
+
+/// Runs an action to its end, and so to its entry in the log, also if the browser leaves meanwhile.
+async fn to_its_end(action: impl Future<Output = Response> + Send + 'static) -> Response {
+    match tokio::spawn(action.in_current_span()).await {
+        Ok(reply) => reply,
+        Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+        // The runtime stops.
+        Err(_) => Notice::stopped().alone(),
+    }
 }
 
 /// Reads a form; refuses one that this page did not make for this viewer.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::request::Parts;
-use delayq_ops::{DeadGroups, Finding, Forecast, Overview, RecurringTask, SearchResults};
-use delayq_plugin::TaskSubmitService;
+use delayq_ops::{DeadGroups, Finding, Forecast, Overview, RecurringTasks, SearchResults};
+use delayq_plugin::{Result, TaskSubmitService};
 use tokio::sync::Semaphore;
 
 use crate::cache::Cache;
@@ -17,6 +18,8 @@ use crate::viewer::{Role, Viewer};
 
 /// The largest number of open event streams. Each renders a page every two seconds.
 const MAX_STREAMS: usize = 200;
+/// The largest number of searches at a time. Each can make hundreds of calls.
+const MAX_SEARCHES: usize = 4;
 
 /// Identifies the viewer of a request; `None` if unknown.
 pub(crate) type Authorize = Arc<dyn Fn(&Parts) -> Option<Viewer> + Send + Sync>;
@@ -34,6 +37,10 @@ pub(crate) struct App {
     pub(crate) key: Key,
     pub(crate) jobs: Jobs,
     pub(crate) streams: Arc<Semaphore>,
+    /// Searches at a time.
+    pub(crate) searches: Arc<Semaphore>,
+    /// False while the small call that asks whether the store answers fails.
+    is_answering: AtomicBool,
     pub(crate) shelf: Shelf,
 }
 
@@ -50,7 +57,7 @@ pub(crate) struct Shelf {
     pub(crate) health: Cache<Vec<Finding>>,
     pub(crate) count: Cache<u64>,
     pub(crate) search: Cache<SearchResults>,
-    pub(crate) recurring: Cache<Vec<RecurringTask>>,
+    pub(crate) recurring: Cache<RecurringTasks>,
     pub(crate) batches: Cache<BatchesLook>,
     pub(crate) batch: Cache<BatchLook>,
     /// Whether the store answers now.
@@ -77,6 +84,8 @@ impl App {
             key: Key::random(),
             jobs: Jobs::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            is_answering: AtomicBool::new(true),
             shelf: Shelf::default(),
         }
     }
@@ -91,6 +100,19 @@ impl App {
             viewer.role = Role::Viewer;
         }
         Some(viewer)
+    }
+
+    /// Asks whether the store answers. Once it does again, every view is read again: the last read
+    /// of one that failed may be a while ago.
+    pub(crate) async fn feel_pulse(self: Arc<Self>) -> Result<()> {
+        // Until it answers: this future is dropped if that takes too long.
+        let was_answering = self.is_answering.swap(false, Ordering::Relaxed);
+        self.tasks.instances().await?;
+        self.is_answering.store(true, Ordering::Relaxed);
+        if !was_answering {
+            self.outdate();
+        }
+        Ok(())
     }
 
     /// Marks all snapshots as outdated after a change.

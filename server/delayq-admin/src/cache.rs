@@ -17,6 +17,9 @@ pub(crate) const FRESH: Duration = Duration::from_secs(2);
 const SHARE: u32 = 100;
 /// The longest time between two reads.
 const MAX_REST: Duration = Duration::from_mins(5);
+/// The longest time until a read that failed is tried again: the page must soon see that the store
+/// is back.
+pub(crate) const MAX_FAILED_REST: Duration = Duration::from_secs(30);
 /// The longest read: slightly more than the default time limit of a call.
 const READ_LIMIT: Duration = Duration::from_secs(6);
 /// The largest number of snapshots of one kind of view. A new one replaces the one unused for
@@ -73,7 +76,7 @@ struct CacheSlot<T> {
 struct CacheState<T> {
     good: Option<Good<T>>,
     error: Option<Error>,
-    /// The duration of the last successful read.
+    /// The duration of the last read.
     took: Duration,
     /// The earliest time of the next read, on the clock's elapsed time.
     next_at: Duration,
@@ -90,6 +93,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) key: String,
     /// How long to wait for it.
     pub(crate) patience: Duration,
+    /// The longest time until a read that failed is tried again.
+    pub(crate) failed_rest: Duration,
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
@@ -116,7 +121,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
                     !std::mem::replace(&mut state.is_reading, true)
                 };
                 if begins {
-                    tokio::spawn(Arc::clone(&slot).fill(ask.tasks.clone(), read()));
+                    let (tasks, most) = (ask.tasks.clone(), ask.failed_rest);
+                    tokio::spawn(Arc::clone(&slot).fill(tasks, most, read()));
                 }
                 ended.await;
             }
@@ -196,10 +202,11 @@ impl<T> CacheSlot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a read and stores its result.
+    /// Runs a read and stores its result. After a failure it rests for at most `failed_rest`.
     async fn fill(
         self: Arc<Self>,
         tasks: TaskSubmitService,
+        failed_rest: Duration,
         read: impl Future<Output = Result<T>> + Send,
     ) {
         let clock = tasks.clock();
@@ -213,20 +220,21 @@ impl<T> CacheSlot<T> {
         let ended = clock.elapsed();
         let took = ended.saturating_sub(began);
         let mut state = self.lock();
+        let usual = took.min(std::mem::replace(&mut state.took, took));
+        let most = match answer {
+            Ok(_) => MAX_REST,
+            Err(_) => failed_rest,
+        };
+        let rest = usual.saturating_mul(SHARE).clamp(FRESH, most);
+        state.next_at = ended.saturating_add(rest);
         match answer {
             Ok(data) => {
                 let data = Arc::new(data);
                 let at = clock.now();
                 state.good = Some(Good { data, at });
                 state.error = None;
-                let usual = took.min(std::mem::replace(&mut state.took, took));
-                let rest = usual.saturating_mul(SHARE).clamp(FRESH, MAX_REST);
-                state.next_at = ended.saturating_add(rest);
             }
-            Err(error) => {
-                state.error = Some(error);
-                state.next_at = ended.saturating_add(FRESH);
-            }
+            Err(error) => state.error = Some(error),
         }
         drop(state);
         drop(reading);

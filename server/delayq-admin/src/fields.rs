@@ -43,6 +43,11 @@ impl Fields {
     }
 }
 
+/// The text with the line breaks that it had before a browser made each of them `\r\n`.
+pub(crate) fn with_own_breaks(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
 /// A path with its query, such as `/task?type=mail.send&id=order-42`.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {

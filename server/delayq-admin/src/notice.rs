@@ -74,6 +74,11 @@ impl Notice {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Not read", text)
     }
 
+    pub(crate) fn stopped() -> Self {
+        let text = "The process stops. See in the log of actions what was changed.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Stopped", text)
+    }
+
     pub(crate) fn not_found() -> Self {
         let text = "There is no such page.";
         Self::new(StatusCode::NOT_FOUND, "Not found", text)

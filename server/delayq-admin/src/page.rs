@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
-use crate::cache::{Ask, Cache, FRESH, Seen};
+use crate::cache::{Ask, Cache, FRESH, MAX_FAILED_REST, Seen};
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::moment::Moment;
@@ -28,6 +28,7 @@ pub(crate) mod batch;
 pub(crate) mod batches;
 pub(crate) mod dead;
 pub(crate) mod dead_change;
+pub(crate) mod groups_change;
 pub(crate) mod health;
 pub(crate) mod instances;
 pub(crate) mod log;
@@ -134,6 +135,7 @@ async fn look<P: Page>(page: &P, visit: &Visit) -> Seen<P::Data> {
         tasks: visit.tasks(),
         key,
         patience,
+        failed_rest: MAX_FAILED_REST,
     };
     cache.get(ask, || page.read(&visit.app)).await
 }
@@ -275,11 +277,11 @@ async fn trouble<T>(visit: &Visit, seen: &Seen<T>) -> Option<&'static str> {
         tasks: visit.tasks(),
         key: String::new(),
         patience: SHORT_PATIENCE,
+        // A small call: it is the first to see that the store is back.
+        failed_rest: FRESH,
     };
-    let pulse = visit.app.shelf.pulse.get(ask, || {
-        let tasks = visit.tasks().clone();
-        async move { tasks.instances().await.map(|_| ()) }
-    });
+    let pulse = &visit.app.shelf.pulse;
+    let pulse = pulse.get(ask, || Arc::clone(&visit.app).feel_pulse());
     let pulse = pulse.await;
     if is_down(&pulse.error) {
         return Some("error");

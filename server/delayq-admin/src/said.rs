@@ -1,6 +1,7 @@
 //! Formats numbers, spans and foreign text for the page.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use delayq_ops::is_invisible;
@@ -20,6 +21,13 @@ pub(crate) fn count(number: u64) -> String {
         said.push(digit);
     }
     said
+}
+
+/// A short name for a text that may have any characters: the same for the same text.
+pub(crate) fn mark(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The bytes as hexadecimal digits.

@@ -9,10 +9,12 @@ pub enum Role {
     /// May look at everything and change nothing.
     #[default]
     Viewer,
-    /// May change single tasks, pause and resume types, and requeue dead tasks.
+    /// May cancel, move, start and edit tasks, one or those selected in a list. May requeue dead
+    /// tasks, one by one, selected or by their error. May pause and resume types, remove a
+    /// recurring task, cancel a batch and stop a job.
     Operator,
-    /// May also make changes that cannot be undone or that affect many tasks: purge, discard,
-    /// cancel many, configure, drop.
+    /// May also do what cannot be undone or touches many tasks: discard, purge, cancel all that
+    /// match, change the settings of a type, drop it.
     Admin,
 }
 

@@ -94,6 +94,30 @@ pub async fn dead_groups(
     })
 }
 
+/// The numbers of dead tasks of a type by the `error` of their [group](DeadGroup). Reads all of
+/// them, in pages of 128.
+///
+/// # Errors
+/// `InvalidName` for an invalid type, and the store's errors.
+pub async fn dead_group_counts(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+) -> Result<BTreeMap<String, u64>> {
+    let (mut counts, mut cursor) = (BTreeMap::new(), None);
+    loop {
+        let page = tasks.list(task_type, TaskState::Dead, cursor.as_ref(), MAX_BATCH);
+        let page = page.await?;
+        for task in page.tasks {
+            let error = task.history.last_error.unwrap_or_default();
+            *counts.entry(folded(&error)).or_insert(0) += 1;
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(counts);
+        }
+    }
+}
+
 fn add(groups: &mut BTreeMap<(TaskType, String), DeadGroup>, task_type: &TaskType, task: TaskInfo) {
     let latest_error = task.history.last_error.unwrap_or_default();
     let error = folded(&latest_error);
@@ -118,10 +142,12 @@ fn add(groups: &mut BTreeMap<(TaskType, String), DeadGroup>, task_type: &TaskTyp
     }
 }
 
-/// The error with `#` for each number and each id.
+/// The error with `#` for each number and each id, and one kind of line break: a browser sends
+/// every other kind back changed.
 pub(crate) fn folded(error: &str) -> String {
     let mut folded = String::new();
-    let mut rest = error;
+    let error = error.replace("\r\n", "\n").replace('\r', "\n");
+    let mut rest = error.as_str();
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let end = if is_word(first) {
@@ -180,5 +206,9 @@ mod tests {
             "connection refused: Größe"
         );
         assert_ne!(folded("no van"), folded("no driver"));
+        assert_eq!(
+            ["a\nb\nc", "a\r\nb\r\nc", "a\rb\nc"].map(folded),
+            ["a\nb\nc"; 3]
+        );
     }
 }

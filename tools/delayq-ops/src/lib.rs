@@ -42,7 +42,7 @@ mod text;
 mod timeline;
 mod transfer;
 
-pub use dead::{DeadGroup, DeadGroups, dead_groups};
+pub use dead::{DeadGroup, DeadGroups, dead_group_counts, dead_groups};
 pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};
@@ -54,9 +54,11 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of, overview_of_all,
 };
-pub use recurring::{RecurringTask, recurring};
+pub use recurring::{RecurringTask, RecurringTasks, recurring};
 pub use same_site::is_same_site;
-pub use search::{MAX_FOUND, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults};
+pub use search::{
+    MAX_FOUND, MAX_SEARCH_CALLS, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults,
+};
 pub use span::{read_pace, read_rate};
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};

@@ -1,6 +1,8 @@
 //! The recurring tasks of a store, whoever declares them.
 
-use delayq_plugin::{RecurringInfo, Result, TaskSubmitService, TaskType, Timestamp, TypeStats};
+use delayq_plugin::{
+    RecurringInfo, RecurringOfType, Result, TaskSubmitService, TaskType, Timestamp, TypeStats,
+};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
@@ -24,25 +26,45 @@ pub struct RecurringTask {
     pub serving: usize,
 }
 
-/// The recurring tasks whose next occurrences wait in the store, by type and name. One that no
-/// instance declares any more is listed until its last occurrence has run.
+/// The recurring tasks of a store.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct RecurringTasks {
+    /// Those whose next occurrences were found, by type and name.
+    pub recurring: Vec<RecurringTask>,
+    /// The types of which only the first 1,024 waiting tasks were read: they may have more
+    /// recurring tasks.
+    pub partly_read: Vec<TaskType>,
+}
+
+/// The recurring tasks whose next occurrences wait in the store. One that no instance declares any
+/// more is listed until its last occurrence has run.
 ///
-/// Takes a call for each listed type, and one more for each type with recurring tasks. Among more
-/// than 1,000 waiting tasks of its type an occurrence may be missed.
+/// Takes a call for each 128 waiting tasks of each listed type, up to eight, and one more for each
+/// type with recurring tasks.
 ///
 /// # Errors
 /// The store's errors.
-pub async fn recurring(tasks: &TaskSubmitService) -> Result<Vec<RecurringTask>> {
+pub async fn recurring(tasks: &TaskSubmitService) -> Result<RecurringTasks> {
     let instances = tasks.instances().await?;
     let types = tasks.types().await?.into_iter();
     let calls = types.map(|task_type| of_type(tasks, task_type));
     let found: Vec<_> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
-    let mut all = Vec::new();
-    for Recurrences { infos, stats } in found {
+    let mut all = RecurringTasks::default();
+    for Recurrences {
+        task_type,
+        found,
+        stats,
+    } in found
+    {
+        if !found.is_complete {
+            all.partly_read.push(task_type);
+        }
         let Some(stats) = stats else {
             continue;
         };
-        all.extend(infos.into_iter().map(|info| RecurringTask {
+        let infos = found.recurring.into_iter();
+        all.recurring.extend(infos.map(|info| RecurringTask {
             running: stats.running,
             dead: stats.dead,
             paused_until: stats.paused_until,
@@ -55,16 +77,22 @@ pub async fn recurring(tasks: &TaskSubmitService) -> Result<Vec<RecurringTask>> 
 
 /// The recurring tasks of a type.
 struct Recurrences {
-    infos: Vec<RecurringInfo>,
+    task_type: TaskType,
+    found: RecurringOfType,
     /// The counts of a type that has some.
     stats: Option<TypeStats>,
 }
 
 async fn of_type(tasks: &TaskSubmitService, task_type: TaskType) -> Result<Recurrences> {
-    let infos = tasks.recurring_of(task_type.as_str()).await?;
-    let stats = match infos.as_slice() {
-        [] => None,
-        _ => Some(tasks.stats(task_type.as_str()).await?),
+    let found = tasks.recurring_of(task_type.as_str()).await?;
+    let stats = if found.recurring.is_empty() {
+        None
+    } else {
+        Some(tasks.stats(task_type.as_str()).await?)
     };
-    Ok(Recurrences { infos, stats })
+    Ok(Recurrences {
+        task_type,
+        found,
+        stats,
+    })
 }

@@ -1,13 +1,21 @@
 //! A search over types and tasks.
 
 use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
 
-use delayq_plugin::store::{GROUP_HEADER, MAX_BATCH};
+use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{
     Cursor, Page, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, TypePattern,
 };
+use futures_util::future::{Either, select};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
+
+mod place;
+
+pub use place::SearchPlace;
 
 /// Maximum number of tasks that one search reads. No store has an index of groups, errors and
 /// messages, so a search is a walk.
@@ -16,103 +24,18 @@ pub const MAX_SEARCHED: u64 = 20_000;
 /// Maximum number of tasks that one search returns.
 pub const MAX_FOUND: usize = 100;
 
+/// Maximum number of calls that one search makes, after the one that lists the types. A list
+/// without tasks takes one, too.
+pub const MAX_SEARCH_CALLS: usize = 1_024;
+
+/// Maximum number of look-ups by id. The other calls are left for the lists.
+const MAX_LOOKUPS: usize = MAX_SEARCH_CALLS / 2;
 /// Number of look-ups by id at a time.
 const LOOKUPS: usize = 32;
 /// Number of pages read at a time. Each can hold 128 messages of full size.
 const PAGES: usize = 4;
 /// The states whose tasks a search reads, those with trouble first.
 const STATES: [TaskState; 3] = [TaskState::Dead, TaskState::Running, TaskState::Scheduled];
-/// Characters shown before what was found in a message, and in all.
-const BEFORE: usize = 30;
-const EXCERPT: usize = 160;
-
-/// Where a text was found in a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SearchPlace {
-    /// In its id.
-    Id,
-    /// In its group.
-    Group,
-    /// In the value of a header.
-    Header,
-    /// In its last error.
-    Error,
-    /// In its message.
-    Message,
-}
-
-impl SearchPlace {
-    /// All places, in the order in which a task is searched.
-    pub const ALL: [Self; 5] = [
-        Self::Id,
-        Self::Group,
-        Self::Header,
-        Self::Error,
-        Self::Message,
-    ];
-
-    /// The name, one word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Group => "group",
-            Self::Header => "header",
-            Self::Error => "error",
-            Self::Message => "message",
-        }
-    }
-
-    /// What the task has at this place, if it contains the text.
-    fn find(self, task: &TaskInfo, text: &str) -> Option<String> {
-        let has = |found: &&str| found.contains(text);
-        match self {
-            Self::Id => Some(task.id.as_str()).filter(has).map(str::to_owned),
-            Self::Group => {
-                let group = task.headers.get(GROUP_HEADER).map(String::as_str);
-                group.filter(has).map(str::to_owned)
-            }
-            Self::Header => {
-                let mut headers = task
-                    .headers
-                    .iter()
-                    .filter(|(name, _)| *name != GROUP_HEADER);
-                headers.find_map(|(name, value)| {
-                    let line = format!("{name}={value}");
-                    line.contains(text).then_some(line)
-                })
-            }
-            Self::Error => {
-                let error = task.history.last_error.as_deref();
-                error.filter(has).map(str::to_owned)
-            }
-            Self::Message => {
-                let message = String::from_utf8_lossy(task.message.as_deref()?);
-                let at = message.find(text)?;
-                Some(excerpt(&message, at))
-            }
-        }
-    }
-}
-
-/// The text around a position.
-fn excerpt(text: &str, at: usize) -> String {
-    let (before, rest) = text.split_at_checked(at).unwrap_or(("", text));
-    let from = before
-        .char_indices()
-        .rev()
-        .nth(BEFORE)
-        .map_or(0, |(at, _)| at);
-    let begin = if from > 0 { "…" } else { "" };
-    let near: String = rest.chars().take(EXCERPT).collect();
-    let end = if near.len() < rest.len() { "…" } else { "" };
-    format!(
-        "{begin}{}{near}{end}",
-        before.get(from..).unwrap_or_default()
-    )
-}
 
 /// A search.
 #[derive(Clone, Debug)]
@@ -122,6 +45,7 @@ pub struct Search {
     types: String,
     state: Option<TaskState>,
     place: Option<SearchPlace>,
+    within: Option<Duration>,
 }
 
 /// A task that was found.
@@ -148,7 +72,8 @@ pub struct SearchResults {
     pub hits: Vec<SearchHit>,
     /// The number of tasks that were read.
     pub searched: u64,
-    /// False if there were more tasks than [`MAX_SEARCHED`], or more hits than [`MAX_FOUND`].
+    /// False if there were more tasks than [`MAX_SEARCHED`], more hits than [`MAX_FOUND`] or more
+    /// lists than [`MAX_SEARCH_CALLS`], or if the time was over.
     pub is_complete: bool,
 }
 
@@ -167,6 +92,7 @@ impl Search {
             types: "*".to_owned(),
             state: None,
             place: None,
+            within: None,
         }
     }
 
@@ -188,11 +114,18 @@ impl Search {
         self
     }
 
+    /// Ends the search after this time, with what it has found by then.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
+        self
+    }
+
     /// Runs the search. An empty text finds nothing.
     ///
     /// # Errors
     /// `InvalidName` for an invalid pattern, and the store's errors.
     pub async fn run(&self, tasks: &TaskSubmitService) -> Result<SearchResults> {
+        let (clock, began) = (tasks.clock(), tasks.clock().elapsed());
         let pattern = TypePattern::new(&self.types)?;
         let mut found = SearchResults {
             is_complete: true,
@@ -204,44 +137,74 @@ impl Search {
         let mut types = tasks.types().await?;
         types.retain(|task_type| pattern.matches(task_type));
         let low = self.text.to_lowercase();
-        let named = types.iter().filter(|one| one.as_str().contains(&low));
+        let is_named = |one: &&TaskType| one.as_str().to_lowercase().contains(&low);
+        let named = types.iter().filter(is_named);
         found.types = named.cloned().collect();
-        self.look_up(tasks, &types, &mut found).await?;
-        self.walk(tasks, &types, &mut found).await?;
+        let end = self.within.map(|time| began.saturating_add(time));
+        let is_over = async {
+            match end {
+                Some(end) => clock.sleep_until(end).await,
+                None => pending().await,
+            }
+        };
+        let search = self.search(tasks, &types, &mut found);
+        let ended = match select(pin!(search), pin!(is_over)).await {
+            Either::Left((ended, _)) => Some(ended),
+            Either::Right(_) => None,
+        };
+        match ended {
+            Some(ended) => ended?,
+            None => found.is_complete = false,
+        }
         Ok(found)
+    }
+
+    /// Searches the tasks of these types.
+    async fn search(
+        &self,
+        tasks: &TaskSubmitService,
+        types: &[TaskType],
+        found: &mut SearchResults,
+    ) -> Result<()> {
+        let calls = self.look_up(tasks, types, found).await?;
+        let left = MAX_SEARCH_CALLS.saturating_sub(calls);
+        self.walk(tasks, types, left, found).await
     }
 
     fn searches(&self, place: SearchPlace) -> bool {
         self.place.is_none_or(|own| own == place)
     }
 
-    /// Finds the tasks of any state whose id is the text.
+    /// Finds the tasks of any state whose id is the text. Returns the number of calls.
     async fn look_up(
         &self,
         tasks: &TaskSubmitService,
         types: &[TaskType],
         found: &mut SearchResults,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         if TaskId::new(&self.text).is_err() || !self.searches(SearchPlace::Id) {
-            return Ok(());
+            return Ok(0);
         }
-        let calls = types.iter().cloned();
+        let count = types.len().min(MAX_LOOKUPS);
+        found.is_complete &= count == types.len();
+        let calls = types.iter().take(count).cloned();
         let calls = calls.map(|task_type| find(tasks, task_type, &self.text));
-        let calls = stream::iter(calls).buffered(LOOKUPS);
-        let tasks: Vec<_> = calls.try_collect().await?;
-        for FoundById { task_type, task } in tasks.into_iter().flatten() {
-            if self.state.is_none_or(|state| state == task.state) {
+        let mut calls = stream::iter(calls).buffered(LOOKUPS);
+        while let Some(answer) = calls.try_next().await? {
+            let wanted = answer.filter(|one| self.state.is_none_or(|own| own == one.task.state));
+            if let Some(FoundById { task_type, task }) = wanted {
                 found.add(task_type, task, SearchPlace::Id, self.text.clone());
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    /// Reads the tasks of all types in turn, a page of each at a time.
+    /// Reads the tasks of all types in turn, a page of each at a time, with up to `calls` calls.
     async fn walk(
         &self,
         tasks: &TaskSubmitService,
         types: &[TaskType],
+        mut calls: usize,
         found: &mut SearchResults,
     ) -> Result<()> {
         let states = STATES.into_iter();
@@ -255,7 +218,9 @@ impl Search {
         });
         let mut lanes: VecDeque<_> = lanes.collect();
         while !lanes.is_empty() {
-            let round: Vec<_> = lanes.drain(..lanes.len().min(PAGES)).collect();
+            let round = lanes.len().min(PAGES).min(calls);
+            calls -= round;
+            let round: Vec<_> = lanes.drain(..round).collect();
             let pages = round.into_iter().map(|lane| read(tasks, lane));
             let pages: Vec<_> = stream::iter(pages).buffered(PAGES).try_collect().await?;
             for (mut lane, page) in pages {
@@ -266,8 +231,9 @@ impl Search {
                     lanes.push_back(lane);
                 }
             }
-            if found.searched >= MAX_SEARCHED || found.hits.len() >= MAX_FOUND {
-                found.is_complete = lanes.is_empty() && found.hits.len() < MAX_FOUND;
+            let is_enough = found.searched >= MAX_SEARCHED || found.hits.len() >= MAX_FOUND;
+            if is_enough || calls == 0 {
+                found.is_complete &= lanes.is_empty() && found.hits.len() < MAX_FOUND;
                 found.hits.truncate(MAX_FOUND);
                 return Ok(());
             }
@@ -284,7 +250,7 @@ impl Search {
                     .filter(|_| self.searches(place));
                 text.map(|text| (place, text))
             });
-            let is_known = task.id.as_str() == self.text && self.searches(SearchPlace::Id);
+            let is_known = task.id.as_str() == self.text && found.has(task_type, &task.id);
             if let Some((place, text)) = hit.filter(|_| !is_known) {
                 found.add(task_type.clone(), task, place, text);
             }
@@ -315,6 +281,11 @@ async fn read(tasks: &TaskSubmitService, lane: Lane) -> Result<(Lane, Page)> {
 }
 
 impl SearchResults {
+    fn has(&self, task_type: &TaskType, id: &TaskId) -> bool {
+        let mut hits = self.hits.iter();
+        hits.any(|hit| hit.task_type == *task_type && hit.task.id == *id)
+    }
+
     fn add(&mut self, task_type: TaskType, mut task: TaskInfo, place: SearchPlace, found: String) {
         task.message = None;
         self.hits.push(SearchHit {
@@ -396,19 +367,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_type_is_found_by_a_part_of_its_name() {
-        let types = Search::new("MAIL").run(&shop().await).await.unwrap().types;
-        assert_eq!(types, [TaskType::new("mail.send").unwrap()]);
+        let shop = shop().await;
+        let job = DelayQueueJob::raw("Fax.Send", "hi").after(hours(1));
+        shop.send(job).await.unwrap();
+        for (text, name) in [
+            ("MAIL", "mail.send"),
+            ("Fax.Send", "Fax.Send"),
+            ("fax", "Fax.Send"),
+        ] {
+            let types = Search::new(text).run(&shop).await.unwrap().types;
+            assert_eq!(types, [TaskType::new(name).unwrap()], "{text}");
+        }
     }
 
-    #[test]
-    fn an_excerpt_is_the_part_around_what_was_found() {
-        assert_eq!(excerpt("abc", 1), "abc");
-        let long = format!("{}X{}", "ü".repeat(100), "y".repeat(300));
-        let part = excerpt(&long, 200);
-        assert!(
-            part.starts_with("…ü") && part.contains("üXy") && part.ends_with('…'),
-            "{part}"
-        );
-        assert!(part.chars().count() < 200);
+    #[tokio::test]
+    async fn a_store_with_very_many_types_is_searched_in_part() {
+        let shop = shop().await;
+        for number in 0..MAX_SEARCH_CALLS {
+            let name = TaskType::new(format!("empty.{number:04}")).unwrap();
+            shop.store().register_type(&name).await.unwrap();
+        }
+        let last = DelayQueueJob::raw("zoo.feed", "hi").id("order-1");
+        shop.send(last.after(hours(1))).await.unwrap();
+        let search = Search::new("order-1");
+        let found = search.run(&shop).await.unwrap();
+        assert!(!found.is_complete);
+        let found = search.types("zoo.*").run(&shop).await.unwrap();
+        assert!(found.is_complete);
     }
 }

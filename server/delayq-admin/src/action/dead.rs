@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::response::Response;
-use delayq_ops::{DeadSelection, read_pace};
+use delayq_ops::{DeadSelection, Operator, read_pace};
 use delayq_plugin::{Error, Result, TaskType};
 
 use super::many::{begin, note_stop};
@@ -14,6 +14,7 @@ use crate::fields::Link;
 use crate::flash::Flash;
 use crate::job::{BulkJob, Errand};
 use crate::page::dead_change::{DeadChange, Discard, Fate, Requeue};
+use crate::page::groups_change::{PickedGroup, ask, count_groups, is_sure};
 use crate::said::counted;
 use crate::visit::Visit;
 
@@ -34,16 +35,13 @@ async fn errand<F: Fate>(visit: &Visit) -> Result<(DeadSelection, Errand)> {
 
 pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
     let begun = async {
-        let interval = visit.fields.some("rate").map(read_pace).transpose();
-        let interval = interval.map(Option::unwrap_or_default);
-        let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
+        let interval = pace(&visit)?;
         let (selection, errand) = errand::<Requeue>(&visit).await?;
         let operator = visit.operator();
         let work = move |job: Arc<BulkJob>| async move {
             let progress = |done, count| job.advance(done, count);
             let done = operator.requeue(&selection, interval, progress).await;
-            done.map(|count| format!("{} requeued", counted(count, "dead task")))
-                .map_err(|error| error.to_string())
+            said(done.map_err(|error| error.to_string())?, "requeued")
         };
         Ok(begin(&visit, errand, work).await)
     };
@@ -57,86 +55,97 @@ pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
         let work = move |job: Arc<BulkJob>| async move {
             let progress = |done, count| job.advance(done, count);
             let done = operator.discard(&selection, progress).await;
-            done.map(|count| format!("{} discarded", counted(count, "dead task")))
-                .map_err(|error| error.to_string())
+            said(done.map_err(|error| error.to_string())?, "discarded")
         };
         Ok(begin(&visit, errand, work).await)
     };
     answer(&visit, &Link::to("/dead"), begun.await)
 }
 
-/// The groups that a form selects, each a type, a blank and an error.
-fn picked(visit: &Visit) -> Result<Vec<DeadSelection>> {
-    let selection = |text: &str| {
-        let (task_type, error) = text.split_once(' ').unwrap_or((text, ""));
-        TaskType::new(task_type)?;
-        let all = DeadSelection::of(task_type);
-        Ok(if error.trim().is_empty() {
-            all.without_error()
-        } else {
-            all.group(error)
-        })
+/// Shows how many tasks the selected groups have. After that is confirmed, changes the groups one
+/// after the other, as one job.
+async fn change_picked<F: Fate>(visit: Visit) -> Response {
+    let home = back(&visit, "/dead");
+    let changed = async {
+        let groups = PickedGroup::read_all(&visit.fields)?;
+        let counts = count_groups(visit.tasks(), &groups).await?;
+        if !is_sure(&visit.fields) {
+            return Ok(ask::<F>(&visit, counts, &home));
+        }
+        let interval = F::HAS_RATE.then(|| pace(&visit)).transpose()?;
+        let selections: Vec<_> = groups.iter().map(PickedGroup::selection).collect();
+        let words: Vec<_> = selections.iter().map(DeadSelection::to_string).collect();
+        let mut types: Vec<_> = groups.iter().map(|one| one.task_type.as_str()).collect();
+        types.dedup();
+        let errand = Errand {
+            verb: F::VERB,
+            task_type: match types.as_slice() {
+                [one] => (*one).to_owned(),
+                _ => counted(groups.len() as u64, "group"),
+            },
+            target: words.join("; "),
+            actor: visit.viewer.name.clone(),
+            count: counts.iter().map(|one| one.count).sum(),
+        };
+        let operator = visit.operator();
+        let work = move |job| change_all(operator, selections, interval, job);
+        let flash = begin(&visit, errand, work).await;
+        Ok(visit.go(&home, &flash))
     };
-    let groups: Result<Vec<_>> = visit.fields.all("group").map(selection).collect();
-    match groups? {
-        none if none.is_empty() => Err(Error::invalid("selection", "select at least one group")),
-        groups => Ok(groups),
+    changed
+        .await
+        .unwrap_or_else(|error| answer(&visit, &home, Err(error)))
+}
+
+/// Requeues each selection, or discards it if there is no interval. Goes on after an error, and
+/// returns the first one.
+async fn change_all(
+    operator: Operator,
+    selections: Vec<DeadSelection>,
+    interval: Option<Duration>,
+    job: Arc<BulkJob>,
+) -> Result<String, String> {
+    let (count, mut sum, mut failed) = (job.count(), 0, None);
+    for selection in &selections {
+        let mut here = 0;
+        let progress = |done, _| {
+            here = done;
+            job.advance(sum + done, count);
+        };
+        let changed = match interval {
+            Some(interval) => operator.requeue(selection, interval, progress).await,
+            None => operator.discard(selection, progress).await,
+        };
+        failed = failed.or(changed.err());
+        sum += here;
+    }
+    match failed {
+        Some(error) => Err(error.to_string()),
+        None => said(sum, interval.map_or("discarded", |_| "requeued")),
     }
 }
 
-/// Changes the selected groups one after the other, as one job.
-async fn change_picked(visit: &Visit, interval: Option<Duration>) -> Result<Flash> {
-    let groups = picked(visit)?;
-    let (verb, done) = match interval {
-        Some(_) => ("requeue", "requeued"),
-        None => ("discard", "discarded"),
-    };
-    let mut count = 0;
-    for group in &groups {
-        count += group.count(visit.tasks()).await?;
+/// The result of a change of dead tasks. That none was changed is no success.
+fn said(count: u64, done: &str) -> Result<String, String> {
+    match count {
+        0 => Err("no dead task matches the selection any more".to_owned()),
+        count => Ok(format!("{} {done}", counted(count, "dead task"))),
     }
-    let errand = Errand {
-        verb,
-        task_type: match groups.as_slice() {
-            [one] => one.task_type().to_owned(),
-            _ => counted(groups.len() as u64, "group"),
-        },
-        target: groups
-            .iter()
-            .map(DeadSelection::to_string)
-            .collect::<Vec<_>>()
-            .join("; "),
-        actor: visit.viewer.name.clone(),
-        count,
-    };
-    let operator = visit.operator();
-    let work = move |job: Arc<BulkJob>| async move {
-        let mut sum = 0;
-        for group in &groups {
-            let progress = |done, _| job.advance(sum + done, count);
-            let changed = match interval {
-                Some(interval) => operator.requeue(group, interval, progress).await,
-                None => operator.discard(group, progress).await,
-            };
-            sum += changed.map_err(|error| error.to_string())?;
-        }
-        Ok(format!("{} {done}", counted(sum, "dead task")))
-    };
-    Ok(begin(visit, errand, work).await)
+}
+
+/// The interval of the rate in a form; zero if there is none.
+fn pace(visit: &Visit) -> Result<Duration> {
+    let interval = visit.fields.some("rate").map(read_pace).transpose();
+    let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
+    Ok(interval.unwrap_or_default())
 }
 
 pub(crate) async fn requeue_picked(Extension(visit): Extension<Visit>) -> Response {
-    let begun = async {
-        let interval = visit.fields.some("rate").map(read_pace).transpose();
-        let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
-        change_picked(&visit, Some(interval.unwrap_or_default())).await
-    };
-    answer(&visit, &back(&visit, "/dead"), begun.await)
+    change_picked::<Requeue>(visit).await
 }
 
 pub(crate) async fn discard_picked(Extension(visit): Extension<Visit>) -> Response {
-    let begun = change_picked(&visit, None).await;
-    answer(&visit, &back(&visit, "/dead"), begun)
+    change_picked::<Discard>(visit).await
 }
 
 /// Stops a job. Completed changes stay; the log has their number.

@@ -56,7 +56,14 @@ where
             counted(job.count(), "task")
         )),
         JobState::Done(said) => Flash::done(said),
-        JobState::Failed(error) => Flash::failed(format!("{} failed: {error}", job.verb)),
+        JobState::Failed(error) => Flash::failed(match job.done() {
+            0 => format!("{} failed: {error}", job.verb),
+            done => format!(
+                "{} failed after {}: {error}",
+                job.verb,
+                counted(done, "task")
+            ),
+        }),
         JobState::Stopped(viewer) => Flash::failed(format!("stopped by {viewer}")),
     }
 }

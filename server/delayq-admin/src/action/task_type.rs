@@ -7,6 +7,7 @@ use axum::response::Response;
 use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{Error, Rate, Result, TaskType};
 
+use super::tally::Tally;
 use super::{answer, back, read_time};
 use crate::fields::Link;
 use crate::flash::Flash;
@@ -75,14 +76,19 @@ pub(crate) async fn pause_picked(Extension(visit): Extension<Visit>) -> Response
                 Some(until.map_err(|reason| Error::invalid("end of the pause", reason))?)
             }
         };
+        let (operator, mut tally) = (visit.operator(), Tally::default());
         for task_type in &types {
-            visit.operator().pause(task_type.as_str(), until).await?;
+            if !tally.goes_on() {
+                tally.left += 1;
+                continue;
+            }
+            match operator.pause(task_type.as_str(), until).await {
+                Ok(_) => tally.done += 1,
+                Err(error) => tally.failed(1, error),
+            }
         }
-        let said = counted(types.len() as u64, "type");
-        Ok(Flash::done(match until {
-            Some(until) => format!("{said} paused until {until}"),
-            None => format!("{said} paused until resumed"),
-        }))
+        let until = until.map_or_else(|| "resumed".to_owned(), |until| until.to_string());
+        Ok(tally.flash("type", &format!("paused until {until}")))
     };
     answer(&visit, &back(&visit, "/"), paused.await)
 }
@@ -90,11 +96,18 @@ pub(crate) async fn pause_picked(Extension(visit): Extension<Visit>) -> Response
 pub(crate) async fn resume_picked(Extension(visit): Extension<Visit>) -> Response {
     let resumed = async {
         let types = picked(&visit)?;
+        let (operator, mut tally) = (visit.operator(), Tally::default());
         for task_type in &types {
-            visit.operator().resume(task_type.as_str()).await?;
+            if !tally.goes_on() {
+                tally.left += 1;
+                continue;
+            }
+            match operator.resume(task_type.as_str()).await {
+                Ok(_) => tally.done += 1,
+                Err(error) => tally.failed(1, error),
+            }
         }
-        let said = counted(types.len() as u64, "type");
-        Ok(Flash::done(format!("{said} resumed")))
+        Ok(tally.flash("type", "resumed"))
     };
     answer(&visit, &back(&visit, "/"), resumed.await)
 }

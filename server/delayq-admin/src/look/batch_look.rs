@@ -2,7 +2,7 @@
 
 use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{
-    BATCH_TYPE, BatchProgress, BatchSummary, Result, TaskId, TaskInfo, TaskState,
+    BATCH_TYPE, BatchProgress, BatchState, BatchSummary, Result, TaskId, TaskInfo, TaskState,
     TaskSubmitService, TaskType,
 };
 
@@ -17,22 +17,45 @@ pub(crate) struct BatchesLook {
     pub(crate) over: Vec<BatchSummary>,
     /// True if more wait than are listed.
     pub(crate) has_more: bool,
+    /// True if more are over than are listed.
+    pub(crate) has_more_over: bool,
 }
 
 impl BatchesLook {
-    pub(crate) async fn read(tasks: TaskSubmitService) -> Result<Self> {
+    /// Reads the first batches, and the one with this name.
+    pub(crate) async fn read(tasks: TaskSubmitService, name: String) -> Result<Self> {
         let mut look = Self {
             waiting: Vec::new(),
             over: Vec::new(),
             has_more: false,
+            has_more_over: false,
         };
         for state in [TaskState::Dead, TaskState::Running, TaskState::Scheduled] {
             let page = tasks.batches(state, None, MAX_BATCH).await?;
             look.has_more |= page.next.is_some();
             look.waiting.extend(page.batches);
         }
-        look.over = tasks.batches(TaskState::Done, None, OVER).await?.batches;
+        let over = tasks.batches(TaskState::Done, None, OVER).await?;
+        look.has_more_over = over.next.is_some();
+        look.over = over.batches;
+        if TaskId::new(&name).is_ok() && !look.has(&name) {
+            let watcher = tasks.find(BATCH_TYPE, &name).await?;
+            look.add(watcher.and_then(|watcher| BatchSummary::of(&watcher).ok()));
+        }
         Ok(look)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let mut all = self.waiting.iter().chain(&self.over);
+        all.any(|one| one.name.as_str() == name)
+    }
+
+    fn add(&mut self, named: Option<BatchSummary>) {
+        match named {
+            Some(over) if over.state == BatchState::Over => self.over.insert(0, over),
+            Some(waiting) => self.waiting.insert(0, waiting),
+            None => {}
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use delayq_ops::{Forecast, Overview, forecast, overview};
 use delayq_plugin::store::{Spell, Step};
 use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp, days, hours, minutes};
 
-use crate::cache::{Ask, Cache, Seen};
+use crate::cache::{Ask, Cache, MAX_FAILED_REST, Seen};
 
 /// How long the page waits for a forecast. The forecast of a large type takes longer and is shown
 /// later.
@@ -145,6 +145,7 @@ impl TypeLook {
             tasks: &tasks,
             key: format!("{name} {}", ahead.name()),
             patience: PATIENCE,
+            failed_rest: MAX_FAILED_REST,
         };
         let forecast = forecasts.get(ask, || {
             let (tasks, name) = (tasks.clone(), name.clone());

@@ -29,7 +29,9 @@ pub(crate) struct BatchPage {
 #[template(path = "batch.html")]
 struct BatchBody<'a> {
     visit: &'a Visit,
-    name: String,
+    /// The name as it is, for a form.
+    name: &'a str,
+    heading: String,
     all_href: String,
     tag: Option<Tag>,
     sentence: String,
@@ -79,7 +81,8 @@ impl Page for BatchPage {
         let is_waiting = progress.is_some_and(|progress| progress.state == BatchState::Waiting);
         BatchBody {
             visit,
-            name: self.title(),
+            name: &self.name,
+            heading: self.title(),
             all_href: visit.at("/batches"),
             tag: progress.map(|progress| tag(progress.state)),
             sentence: sentence(data),

@@ -46,6 +46,7 @@ struct BatchesBody<'a> {
     waiting: Vec<BatchRow>,
     over: Vec<BatchRow>,
     has_more: bool,
+    has_more_over: bool,
 }
 
 impl Page for BatchesPage {
@@ -63,7 +64,7 @@ impl Page for BatchesPage {
     }
 
     fn key(&self) -> String {
-        String::new()
+        self.q.clone()
     }
 
     fn cache(app: &App) -> &Cache<BatchesLook> {
@@ -71,7 +72,7 @@ impl Page for BatchesPage {
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<BatchesLook>> + Send + 'static {
-        BatchesLook::read(app.tasks.clone())
+        BatchesLook::read(app.tasks.clone(), self.q.clone())
     }
 
     fn body(&self, visit: &Visit, data: &BatchesLook) -> askama::Result<String> {
@@ -88,6 +89,7 @@ impl Page for BatchesPage {
             waiting: rows(&data.waiting),
             over: rows(&data.over),
             has_more: data.has_more,
+            has_more_over: data.has_more_over,
         }
         .render()
     }

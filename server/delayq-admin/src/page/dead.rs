@@ -15,14 +15,14 @@ use crate::cache::Cache;
 use crate::fields::Link;
 use crate::job::{BulkJob, JobState};
 use crate::moment::Moment;
-use crate::said::{ROW_CHARS, count, counted, one_line, visible};
+use crate::said::{ROW_CHARS, count, counted, mark, one_line, visible};
 use crate::shell::Nav;
 use crate::sort::{Column, Head, Sort};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
 /// The largest number of groups on a page.
-const MOST: usize = 200;
+pub(super) const MOST: usize = 200;
 
 /// The columns of the list that have values.
 const COLUMNS: [Column; 5] = [
@@ -52,6 +52,8 @@ struct Sample {
 struct GroupRow {
     /// Its type and error, for a form.
     pick: String,
+    /// The same at every place of the list, for an element's id.
+    mark: String,
     task_type: String,
     type_href: String,
     error: String,
@@ -216,8 +218,10 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> GroupRow {
         };
         visit.may(role).then(|| visit.href(&link))
     };
+    let pick = format!("{name} {}", group.error);
     GroupRow {
-        pick: format!("{name} {}", group.error),
+        mark: mark(&pick),
+        pick,
         task_type: name.to_owned(),
         type_href: visit.href(&Link::to("/type").with("name", name)),
         error: one_line(&group.error, ROW_CHARS),

@@ -11,7 +11,7 @@ use delayq_plugin::{Error, Result};
 use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
-use crate::fields::{Fields, Link};
+use crate::fields::{Fields, Link, with_own_breaks};
 use crate::said::{ROW_CHARS, capital, counted, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
@@ -82,7 +82,7 @@ impl<F: Fate> DeadChange<F> {
             task_type: fields.get("type").to_owned(),
             by: fields.get("by").to_owned(),
             // Not trimmed, because an error may begin with a blank.
-            group: fields.raw("group").to_owned(),
+            group: with_own_breaks(fields.raw("group")),
             fate: PhantomData,
         }
     }

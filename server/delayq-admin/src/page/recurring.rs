@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use askama::Template;
-use delayq_ops::{RecurringTask, recurring};
+use delayq_ops::{RecurringTask, RecurringTasks, recurring};
 use delayq_plugin::{Result, Timestamp};
 
 use super::Page;
@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::fields::Link;
 use crate::figure::Figure;
 use crate::moment::Moment;
-use crate::said::{count, counted, one_line};
+use crate::said::{count, counted, mark, one_line};
 use crate::shell::Nav;
 use crate::sort::{Column, Head, Sort};
 use crate::tag::{Tag, pause};
@@ -28,6 +28,9 @@ const COLUMNS: [Column; 6] = [
     Column::number("dead", "Dead"),
     Column::number("serving", "Instances").titled("instances that serve it"),
 ];
+
+/// The largest number of types named that were not read to their end.
+const MOST_NAMED: usize = 10;
 
 /// The list of recurring tasks.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ struct RecurringRow {
     pick: Option<String>,
     /// The type and name, for a form.
     whole: String,
+    /// The same at every place of the list, for an element's id.
+    mark: String,
     tags: Vec<Tag>,
     figures: Vec<Figure>,
 }
@@ -58,13 +63,15 @@ struct RecurringBody<'a> {
     visit: &'a Visit,
     own: Link,
     said: String,
+    /// The types that were not read to their end, in words; empty if there is none.
+    partly: String,
     heads: Vec<Head>,
     rows: Vec<RecurringRow>,
     may_operate: bool,
 }
 
 impl Page for RecurringPage {
-    type Data = Vec<RecurringTask>;
+    type Data = RecurringTasks;
     const NAV: Nav = Nav::Recurring;
 
     fn of(visit: &Visit) -> Self {
@@ -81,26 +88,27 @@ impl Page for RecurringPage {
         String::new()
     }
 
-    fn cache(app: &App) -> &Cache<Vec<RecurringTask>> {
+    fn cache(app: &App) -> &Cache<RecurringTasks> {
         &app.shelf.recurring
     }
 
     fn read(
         &self,
         app: &Arc<App>,
-    ) -> impl Future<Output = Result<Vec<RecurringTask>>> + Send + 'static {
+    ) -> impl Future<Output = Result<RecurringTasks>> + Send + 'static {
         let tasks = app.tasks.clone();
         async move { recurring(&tasks).await }
     }
 
-    fn body(&self, visit: &Visit, data: &Vec<RecurringTask>) -> askama::Result<String> {
+    fn body(&self, visit: &Visit, data: &RecurringTasks) -> askama::Result<String> {
         let now = visit.tasks().clock().now();
-        let mut sorted: Vec<_> = data.iter().collect();
+        let mut sorted: Vec<_> = data.recurring.iter().collect();
         sorted.sort_by(|a, b| self.order(a, b));
         RecurringBody {
             visit,
             own: Link::to("/recurring").with("sort", self.sort.field()),
-            said: counted(data.len() as u64, "recurring task"),
+            said: said(data),
+            partly: partly(data),
             heads: self.sort.heads(visit, &COLUMNS, || Link::to("/recurring")),
             rows: sorted.into_iter().map(|one| row(visit, one, now)).collect(),
             may_operate: visit.may(Role::Operator),
@@ -122,6 +130,26 @@ impl RecurringPage {
         let order = self.sort.directed(order);
         order.then_with(|| a.info.name.cmp(&b.info.name))
     }
+}
+
+fn said(data: &RecurringTasks) -> String {
+    let least = if data.partly_read.is_empty() {
+        ""
+    } else {
+        "At least "
+    };
+    let count = data.recurring.len() as u64;
+    format!("{least}{}", counted(count, "recurring task"))
+}
+
+fn partly(data: &RecurringTasks) -> String {
+    let types = data.partly_read.iter().take(MOST_NAMED);
+    let mut named: Vec<_> = types.map(ToString::to_string).collect();
+    let more = data.partly_read.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        named.push(format!("{} more", count(more as u64)));
+    }
+    named.join(", ")
 }
 
 fn row(visit: &Visit, one: &RecurringTask, now: Timestamp) -> RecurringRow {
@@ -148,6 +176,7 @@ fn row(visit: &Visit, one: &RecurringTask, now: Timestamp) -> RecurringRow {
         0 => "none".to_owned(),
         some => count(some as u64),
     };
+    let whole = format!("{name} {}", info.name);
     RecurringRow {
         task_type: name.to_owned(),
         type_href: visit.href(&Link::to("/type").with("name", name)),
@@ -159,7 +188,8 @@ fn row(visit: &Visit, one: &RecurringTask, now: Timestamp) -> RecurringRow {
             visit.href(&link.with("id", id))
         }),
         pick: next_id.map(|id| format!("{name} {id}")),
-        whole: format!("{name} {}", info.name),
+        mark: mark(&whole),
+        whole,
         tags,
         figures: vec![
             Figure::count("Running", one.running).to(list("running")),

@@ -1,9 +1,12 @@
 //! One search over types, ids, groups, headers, errors and messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
-use delayq_ops::{MAX_FOUND, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults};
+use delayq_ops::{
+    MAX_FOUND, MAX_SEARCH_CALLS, MAX_SEARCHED, Search, SearchHit, SearchPlace, SearchResults,
+};
 use delayq_plugin::store::GROUP_HEADER;
 use delayq_plugin::{Result, TaskState, Timestamp};
 
@@ -18,6 +21,9 @@ use crate::said::{ROW_CHARS, capital, count, one_line};
 use crate::shell::Nav;
 use crate::tag::{Tag, of_state};
 use crate::visit::Visit;
+
+/// The longest search, with its wait for others. A page waits longer for its data.
+const LONGEST: Duration = Duration::from_secs(4);
 
 /// The requested search.
 #[derive(Clone, Debug)]
@@ -118,7 +124,18 @@ impl Page for SearchPage {
         if let Some(place) = self.place {
             search = search.place(place);
         }
-        async move { search.run(&tasks).await }
+        let searches = Arc::clone(&app.searches);
+        async move {
+            let began = tasks.clock().elapsed();
+            let Ok(permit) = tokio::time::timeout(LONGEST, searches.acquire()).await else {
+                return Ok(SearchResults::default());
+            };
+            let waited = tasks.clock().elapsed().saturating_sub(began);
+            let search = search.within(LONGEST.saturating_sub(waited));
+            let found = search.run(&tasks).await;
+            drop(permit);
+            found
+        }
     }
 
     fn body(&self, visit: &Visit, data: &SearchResults) -> askama::Result<String> {
@@ -141,8 +158,11 @@ impl Page for SearchPage {
             searched: count(data.searched),
             is_complete: data.is_complete,
             limits: format!(
-                "{} tasks were read, up to {} hits are shown",
+                "a search reads up to {} tasks, with up to {} calls and for up to {} s, and shows \
+                 up to {} hits",
                 count(MAX_SEARCHED),
+                count(MAX_SEARCH_CALLS as u64),
+                LONGEST.as_secs(),
                 count(MAX_FOUND as u64)
             ),
             may: TaskActions::on(visit, &states),

@@ -389,6 +389,38 @@ async fn what_is_selected_stays_selected_while_the_page_follows_and_is_changed_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn enter_moves_what_is_selected_and_groups_are_discarded_after_a_question() {
+    let Some((shop, _driver, browser)) = scene().await else {
+        return;
+    };
+    browser
+        .open(&shop, "/tasks?type=mail.send&state=scheduled")
+        .await;
+    browser
+        .click("(//tr[contains(., 'order-3')]//td[@class='pick']/input)[1]")
+        .await;
+    let keys = format!("9h{}", char::from(Key::Enter));
+    browser.fill("#bulk-when", &keys).await;
+    browser.sees("1 task moved").await;
+    browser.open(&shop, "/dead").await;
+    browser
+        .click("//tr[contains(., 'connection reset')]//td[@class='pick']/input")
+        .await;
+    browser
+        .click("//form[@id='selected']//button[contains(., 'Discard')]")
+        .await;
+    browser.sees("Discard 8 dead tasks?").await;
+    assert_eq!(shop.counts("webhook.deliver").await, (0, 12));
+    browser
+        .click("//form//button[contains(., 'Discard 8 dead tasks')]")
+        .await;
+    browser.sees("8 dead tasks discarded").await;
+    assert_eq!(shop.counts("webhook.deliver").await, (0, 4));
+    assert_eq!(browser.complaints().await, [""; 0]);
+    browser.client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_is_read_and_used_without_scripts() {
     let Some((shop, _driver, browser)) = scene().await else {
         return;

@@ -126,6 +126,23 @@ async fn recurring_tasks_are_found_in_the_store_and_their_next_run_is_started_an
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let removals = async |sort: &str| {
+        let text = get(&page, &format!("/recurring?sort={sort}")).await.text;
+        let html = Html::parse_document(&text);
+        let details = Selector::parse("details.sure").unwrap();
+        let asked = html.select(&details).map(|one| {
+            let said: String = one.text().collect();
+            let id = one.value().attr("id").unwrap().to_owned();
+            (said.contains("report.daily north"), id)
+        });
+        asked.collect::<Vec<_>>()
+    };
+    let (mut up, down) = (removals("next").await, removals("-next").await);
+    assert!(up[0].0 != up[1].0, "each names its task: {up:?}");
+    up.sort();
+    let mut same = down.clone();
+    same.sort();
+    assert_eq!(up, same, "an id belongs to its task, not to its row");
     let next = ("task", "report.daily north@2096-01-05T09:00:00Z");
     let answer = post(&page, "/selected/run-now", &[next, ("back", "/recurring")]).await;
     assert_eq!(
@@ -141,6 +158,24 @@ async fn recurring_tasks_are_found_in_the_store_and_their_next_run_is_started_an
             .contains("1 recurring task.")
     );
     assert_eq!(shop.log().await[0].action.verb, "remove-recurring");
+}
+
+/// Ordinary tasks that are due before an occurrence can keep it out of what is read.
+#[tokio::test]
+async fn a_type_whose_recurring_tasks_were_not_all_read_is_named() {
+    let shop = Shop::empty();
+    let jobs = (0..1_025).map(|n: u32| {
+        let job = DelayQueueJob::raw("report.daily", "null").id(format!("by-hand-{n}"));
+        job.after(minutes(5))
+    });
+    for sent in shop.tasks.send_all(jobs.collect()).await {
+        sent.unwrap();
+    }
+    let page = shop.page(Role::Operator);
+    let text = get(&page, "/recurring").await.text;
+    for part in ["At least 0 recurring tasks", "more: report.daily."] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[tokio::test]
@@ -184,6 +219,29 @@ async fn a_batch_is_listed_shown_and_cancelled() {
         "{}",
         answer.flash()
     );
+}
+
+#[tokio::test]
+async fn a_batch_that_is_not_among_those_listed_is_found_by_its_name() {
+    let shop = Shop::busy().await;
+    for number in 0..130 {
+        let member = DelayQueueJob::raw("row.import", "1").after(hours(1));
+        let then = DelayQueueJob::raw("import.report", "7");
+        let batch = Batch::new(format!("import-{number}"));
+        let batch = batch.jobs([member]).then(then);
+        shop.tasks.send_batch(batch).await.unwrap();
+    }
+    let page = shop.page(Role::Viewer);
+    let named = async |q: &str| rows(&page, &format!("/batches?q={q}")).await;
+    let listed = named("import").await;
+    assert_eq!(listed.len(), 128);
+    let hidden = (0..130).map(|number| format!("import-{number}"));
+    for name in hidden.filter(|name| !listed.contains(name)) {
+        assert!(named(&name).await.contains(&name), "{name}");
+    }
+    let text = get(&page, "/batches?q=nobody").await.text;
+    assert!(!text.contains("No batch is waiting"), "{text}");
+    assert!(text.contains("More batches wait than were looked at"));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use delayq_admin::Role;
 use delayq_plugin::{TaskState, seconds};
+use scraper::{Html, Selector};
 
 use crate::shop::{Shop, get, post};
 
@@ -137,11 +138,75 @@ async fn selected_groups_of_dead_tasks_are_requeued_and_discarded_as_one_job() {
         text.contains(&format!("name=\"group\" value=\"{van}\"")),
         "{text}"
     );
-    let groups = [("group", van), ("group", "fax.sent ")];
-    let answer = post(&page, "/dead/groups/requeue", &groups).await;
+    let groups = [("group", van), ("group", "fax.sent "), ("rate", "9/s")];
+    let asked = post(&page, "/dead/groups/requeue", &groups).await;
+    assert_eq!(asked.header("hx-push-url"), "false");
+    for part in [
+        "Requeue 4 dead tasks?",
+        "value=\"9/s\"",
+        "<td class=\"n\">3</td>",
+    ] {
+        assert!(asked.text.contains(part), "{part}: {}", asked.text);
+    }
+    assert_eq!(shop.tasks.stats("fax.sent").await.unwrap().dead, 1);
+    let sure = ("sure", "yes");
+    let answer = post(&page, "/dead/groups/requeue", &[groups[0], groups[1], sure]).await;
     assert_eq!(answer.flash(), "+4 dead tasks requeued");
-    let groups = [("group", "order.cancel quite another")];
-    let answer = post(&page, "/dead/groups/discard", &groups).await;
+    let other = ("group", "order.cancel quite another");
+    let asked = post(&page, "/dead/groups/discard", &[other, other]).await;
+    assert!(
+        asked.text.contains("Discard 1 dead task?"),
+        "{}",
+        asked.text
+    );
+    let answer = post(&page, "/dead/groups/discard", &[other, sure]).await;
     assert_eq!(answer.flash(), "+1 dead task discarded");
     assert_eq!(shop.tasks.stats("order.cancel").await.unwrap().dead, 0);
+    let flash = post(&page, "/dead/groups/discard", &[other, sure]).await;
+    let flash = flash.flash();
+    assert!(
+        flash.starts_with("-discard failed: no dead task"),
+        "{flash}"
+    );
+}
+
+/// A browser makes every line break of a form `\r\n`.
+#[tokio::test]
+async fn a_group_with_line_breaks_in_its_error_is_found_again() {
+    let shop = Shop::busy().await;
+    for (id, error) in [("1", "no van\n at north\r\n at 5"), ("2", "no van\n at 7")] {
+        shop.kill("order.cancel", id, error).await;
+    }
+    let page = shop.page(Role::Admin);
+    let (one, two) = ("no van\r\n at north\r\n at #", "no van\r\n at #");
+    let group = [("type", "order.cancel"), ("by", "group"), ("group", one)];
+    let answer = post(&page, "/dead/requeue", &group).await;
+    assert_eq!(answer.flash(), "+1 dead task requeued");
+    let pick = format!("order.cancel {two}");
+    let group = [("group", pick.as_str()), ("sure", "yes")];
+    let answer = post(&page, "/dead/groups/discard", &group).await;
+    assert_eq!(answer.flash(), "+1 dead task discarded");
+}
+
+/// Enter in a field or on a tick presses the first button of the form.
+#[tokio::test]
+async fn enter_moves_or_does_nothing() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Admin);
+    let move_to = "/selected/move";
+    for (path, first) in [
+        ("/tasks?type=mail.send&state=scheduled", Some(move_to)),
+        ("/search?q=order", Some(move_to)),
+        ("/tasks?type=order.cancel&state=running", None),
+        ("/tasks?type=order.cancel&state=dead", None),
+        ("/recurring", None),
+        ("/dead", None),
+    ] {
+        let html = Html::parse_document(&get(&page, path).await.text);
+        let buttons = Selector::parse("form#selected button").unwrap();
+        let button = html.select(&buttons).next().unwrap().value();
+        let is_enabled = button.attr("disabled").is_none();
+        let pressed = button.attr("formaction").filter(|_| is_enabled);
+        assert_eq!((pressed, is_enabled), (first, first.is_some()), "{path}");
+    }
 }
