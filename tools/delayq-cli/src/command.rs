@@ -289,7 +289,7 @@ pub(crate) async fn run(
         Command::Export(args) => transfer::export(tasks, &args).await,
         Command::Import(args) => transfer::import(operator, &args).await,
         Command::Copy(args) => transfer::copy(operator, &args, store).await,
-        Command::Page(args) => page::run(operator, &args).await,
+        Command::Page(args) => page::run(operator, &args, store.format()).await,
         Command::Watch(args) => watch::run(tasks, &args, store.format()).await,
         Command::Top(args) => top::run(tasks, &args).await,
     }
