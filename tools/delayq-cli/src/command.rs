@@ -283,7 +283,7 @@ pub(crate) async fn run(
         Command::Purge(args) => purge::run(operator, &args).await,
         Command::Recurring(args) => recurring::run(operator, &args).await,
         Command::Instances(args) => instances::run(tasks, &args).await,
-        Command::Doctor => doctor::run(tasks).await,
+        Command::Doctor => doctor::run(tasks, store).await,
         Command::Audit(args) => audit::run(operator, &args).await,
         Command::Log(args) => log::run(tasks, &args, store.format()).await,
         Command::Export(args) => transfer::export(tasks, &args).await,

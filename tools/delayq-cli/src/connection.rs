@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::quoted;
 use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
 use delayq_plugin::{Limits, Namespace, TaskSubmitService};
 
@@ -12,6 +13,7 @@ use crate::failure::Failure;
 use crate::output::OutputFormat;
 use crate::profile::ProfileFile;
 use crate::span::read_span;
+use crate::store_url::has_secret;
 
 /// The retention if the configuration sets none. A call with a shorter retention than the
 /// application's would forget records that it protects; with a longer one nothing is forgotten
@@ -19,7 +21,7 @@ use crate::span::read_span;
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// The store, and the form of the output.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct StoreArgs {
     /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
@@ -77,6 +79,26 @@ impl StoreArgs {
             return Err(Failure::usage(text));
         }
         Ok(())
+    }
+
+    /// The command of a shell, with the options that named the store of this call. A URL with a
+    /// secret is left out.
+    pub(crate) fn on_this_store(&self, command: &str) -> String {
+        let url = self.url.as_ref().filter(|url| !has_secret(url));
+        let config = self.config.as_ref().map(|file| file.display().to_string());
+        let options = [
+            ("--config", config.as_ref()),
+            ("--profile", self.profile.as_ref()),
+            ("--url", url),
+            ("--namespace", self.namespace.as_ref()),
+        ];
+        let mut text = "delayq".to_owned();
+        for (option, value) in options {
+            if let Some(value) = value {
+                text += &format!(" {option} {}", quoted(value));
+            }
+        }
+        text + command.strip_prefix("delayq").unwrap_or(command)
     }
 
     /// The file of the profiles. Warns if others can read a secret in it.
@@ -236,4 +258,26 @@ fn existing(url: &str) -> Result<String, Failure> {
         options => format!("?{}", options.join("&")),
     };
     Ok(format!("sqlite:{path}{query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_on_this_store_has_no_secret() {
+        let of = |url: &str| StoreArgs {
+            url: Some(url.to_owned()),
+            namespace: Some("shop".to_owned()),
+            ..StoreArgs::default()
+        };
+        let command = of("redis://u:p@h/").on_this_store("delayq resume mail");
+        assert_eq!(command, "delayq --namespace shop resume mail");
+        let command = of("redis://h/?db=1").on_this_store("delayq resume mail");
+        let url = "'redis://h/?db=1'";
+        assert_eq!(
+            command,
+            format!("delayq --url {url} --namespace shop resume mail")
+        );
+    }
 }

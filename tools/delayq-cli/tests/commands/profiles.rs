@@ -45,7 +45,7 @@ fn answer(code: i32, command: &mut Command) -> Value {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{command:?}: {said}");
-    let document = if code == 0 {
+    let document = if output.stderr.is_empty() {
         output.stdout
     } else {
         output.stderr
@@ -239,4 +239,30 @@ fn a_part_that_was_left_is_not_used() {
     symlink(&other, &part).unwrap();
     add("b");
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "own");
+}
+
+/// A command that `doctor` says acted on the store in use, and not on the one that it looked at.
+#[test]
+fn what_doctor_tells_to_run_names_the_store_and_no_secret() {
+    let user = User::new();
+    let (url, config) = (&user.here.url, user.here.file("own profiles.toml"));
+    let config = config.display().to_string();
+    let add = ["profile", "add", "shop", url, "--config", &config];
+    user.json(0, &add);
+    let command = |options: &[&str]| {
+        let found = user.json(1, &[&["doctor"], options].concat());
+        let found = found.as_array().unwrap().iter();
+        let mut unserved = found.filter(|one| one["symptom"] == "unserved");
+        unserved.next().unwrap()["command"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        command(&["--config", &config, "--profile", "shop"]),
+        format!("delayq --config '{config}' --profile shop instances")
+    );
+    let own = ["--url", url, "--namespace", "default"];
+    let own = format!("delayq {} instances", own.join(" "));
+    assert_eq!(command(&["--url", url, "--namespace", "default"]), own);
 }
