@@ -51,10 +51,9 @@ async fn known_among(
 ) -> Result<TaskType> {
     let task_type = TaskType::new(name)?;
     match look_up(tasks, &task_type).await {
-        Ok(None) => Ok(task_type),
         Ok(Some(listed)) => Err(unknown(name, &listed, may_name)),
-        // What a server or a user of Redis without the right to look is told.
-        Err(Error::Misconfigured { .. }) => Ok(task_type),
+        // The error is what a token, or a user of Redis, without the right to look is told.
+        Ok(None) | Err(Error::Misconfigured { .. }) => Ok(task_type),
         Err(error) => Err(error),
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(
             one_line(&one.fix)
         );
         if let Some(command) = &one.command {
-            text += &format!("  run: {}\n", styled(STRONG, &one_line(command)));
+            text += &format!("  run: {}\n", styled(STRONG, one_line(command)));
         }
     }
     if findings.is_empty() {

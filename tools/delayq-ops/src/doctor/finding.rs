@@ -58,7 +58,7 @@ impl Finding {
         self
     }
 
-    /// The same finding of the store, at a look at one type: a repair of all is a repair of this one.
+    /// The same finding of the store, at a look at one type: a repair of all is one of this type.
     pub(super) fn about(mut self, task_type: &TaskType) -> Self {
         if self.command.as_deref() == Some(REPAIR) {
             self.command = Some(format!("delayq audit {task_type} --repair"));
