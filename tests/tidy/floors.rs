@@ -269,6 +269,7 @@ const CRATES: [Crate; 16] = [
             "consent",
             "paging",
             "selection",
+            "store_url",
             "profile",
             "actor",
             "connection",

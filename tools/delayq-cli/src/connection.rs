@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::quoted;
 use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
 use delayq_plugin::{Limits, Namespace, TaskSubmitService};
 
@@ -12,6 +13,7 @@ use crate::failure::Failure;
 use crate::output::OutputFormat;
 use crate::profile::ProfileFile;
 use crate::span::read_span;
+use crate::store_url::has_secret;
 
 /// The retention if the configuration sets none. A call with a shorter retention than the
 /// application's would forget records that it protects; with a longer one nothing is forgotten
@@ -19,7 +21,7 @@ use crate::span::read_span;
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// The store, and the form of the output.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct StoreArgs {
     /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
@@ -42,9 +44,8 @@ pub(crate) struct StoreArgs {
         value_parser = read_name)]
     pub(crate) actor: Option<String>,
     /// The form of the output. Times in documents are milliseconds since the epoch.
-    #[arg(short, long, global = true, help_heading = GLOBAL, value_name = "FORM",
-        value_enum, default_value_t, hide_default_value = true)]
-    output: OutputFormat,
+    #[arg(short, long, global = true, help_heading = GLOBAL, value_name = "FORM", value_enum)]
+    output: Option<OutputFormat>,
     /// The same as -o json.
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "output")]
     json: bool,
@@ -62,7 +63,62 @@ impl StoreArgs {
         if self.json {
             OutputFormat::Json
         } else {
-            self.output
+            self.output.unwrap_or_default()
+        }
+    }
+
+    /// Refuses options that exclude each other. The parser sees only those on the same side of the
+    /// command.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.url.is_some() && self.profile.is_some() {
+            let text = "--url and --profile both name a store: write one of them";
+            return Err(Failure::usage(text));
+        }
+        if self.json && self.output.is_some_and(|form| form != OutputFormat::Json) {
+            let text = "--json and --output both name a form of the output: write one of them";
+            return Err(Failure::usage(text));
+        }
+        Ok(())
+    }
+
+    /// The command of a shell, with the options that named the store of this call. A URL with a
+    /// secret is left out.
+    pub(crate) fn on_this_store(&self, command: &str) -> String {
+        let url = self.url.as_ref().filter(|url| !has_secret(url));
+        let config = self.config.as_ref().map(|file| file.display().to_string());
+        let options = [
+            ("--config", config.as_ref()),
+            ("--profile", self.profile.as_ref()),
+            ("--url", url),
+            ("--namespace", self.namespace.as_ref()),
+        ];
+        let mut text = "delayq".to_owned();
+        for (option, value) in options {
+            if let Some(value) = value {
+                text += &format!(" {option} {}", quoted(value));
+            }
+        }
+        text + command.strip_prefix("delayq").unwrap_or(command)
+    }
+
+    /// The file of the profiles. Warns if others can read a secret in it.
+    pub(crate) fn profiles(&self) -> Result<ProfileFile, Failure> {
+        let file = ProfileFile::read(self.config.as_deref())?;
+        self.warn_of(&file);
+        Ok(file)
+    }
+
+    /// The same for a change, which makes a file that is not there.
+    pub(crate) fn profiles_or_new(&self) -> Result<ProfileFile, Failure> {
+        let file = ProfileFile::read_or_new(self.config.as_deref())?;
+        self.warn_of(&file);
+        Ok(file)
+    }
+
+    /// A program reads a document on stderr, too: there is no room for a warning.
+    fn warn_of(&self, file: &ProfileFile) {
+        if !self.format().is_document() {
+            file.warn_of_readers();
         }
     }
 }
@@ -105,23 +161,25 @@ pub(crate) fn taken(args: &StoreArgs, file: &ProfileFile) -> Result<Taken, Failu
     }
 }
 
-/// Opens another store in the same way. Never creates one.
+/// Opens another store in the same way. Never creates one. `namespace` counts, whatever the
+/// environment and the file say.
 pub(crate) async fn open_other(
     args: &StoreArgs,
     url: &str,
-    namespace: Option<&str>,
+    namespace: &Namespace,
 ) -> Result<TaskSubmitService, Failure> {
     let mut args = args.clone();
     (args.url, args.profile) = (Some(url.to_owned()), None);
-    if let Some(namespace) = namespace {
-        args.namespace = Some(namespace.to_owned());
-    }
-    open(&args).await
+    args.namespace = Some(namespace.to_string());
+    open_with(&args, &ProfileFile::read(args.config.as_deref())?).await
 }
 
 /// Opens the store named by the arguments, the environment or the file. Never creates one.
 pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure> {
-    let file = ProfileFile::read(args.config.as_deref())?;
+    open_with(args, &args.profiles()?).await
+}
+
+async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitService, Failure> {
     let config = file.config()?;
     let mut options = config.store_options(StoreOptions {
         // An operator works on the store as it is: only a configuration may require more.
@@ -130,7 +188,7 @@ pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure>
         remembered: MAX_REMEMBERED,
         ..StoreOptions::default()
     });
-    let url = match taken(args, &file)? {
+    let url = match taken(args, file)? {
         Taken::Option(url) => url,
         Taken::Profile { name, is_option } => {
             let profile = file.profile(&name)?;
@@ -200,4 +258,26 @@ fn existing(url: &str) -> Result<String, Failure> {
         options => format!("?{}", options.join("&")),
     };
     Ok(format!("sqlite:{path}{query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_on_this_store_has_no_secret() {
+        let of = |url: &str| StoreArgs {
+            url: Some(url.to_owned()),
+            namespace: Some("shop".to_owned()),
+            ..StoreArgs::default()
+        };
+        let command = of("redis://u:p@h/").on_this_store("delayq resume mail");
+        assert_eq!(command, "delayq --namespace shop resume mail");
+        let command = of("redis://h/?db=1").on_this_store("delayq resume mail");
+        let url = "'redis://h/?db=1'";
+        assert_eq!(
+            command,
+            format!("delayq --url {url} --namespace shop resume mail")
+        );
+    }
 }

@@ -27,6 +27,7 @@ mod profile;
 mod progress;
 mod selection;
 mod span;
+mod store_url;
 mod table;
 mod text;
 
@@ -92,6 +93,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 /// Runs commands that need no store at once, and all others with a store.
 fn run(cli: Cli) -> Result<CommandResult, Failure> {
+    cli.store.check()?;
     match cli.action {
         Action::Completions { shell } => {
             let mut script = Vec::new();

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use delayq_ops::nearest;
 use delayq_plugin::{Config, Namespace};
 use serde::{Deserialize, Serialize};
-use toml_edit::{DocumentMut, Item, Table as TomlTable, value};
+use toml_edit::{DocumentMut, Item, Table as TomlTable, TableLike, value};
 
 use crate::failure::Failure;
+use crate::store_url::{has_secret, shown};
 
 /// The key of the profile in use.
 const CURRENT: &str = "profile";
@@ -47,8 +49,7 @@ impl ProfileFile {
     /// Reads the file of `--config` or `DELAYQ_CLI_CONFIG`, or the one in the user's folder if
     /// there is one.
     pub(crate) fn read(given: Option<&Path>) -> Result<Self, Failure> {
-        let variable = std::env::var_os("DELAYQ_CLI_CONFIG").filter(|path| !path.is_empty());
-        let named = given.map(Path::to_owned).or(variable.map(PathBuf::from));
+        let named = named_path(given);
         let is_named = named.is_some();
         let Some(path) = named.or_else(default_path) else {
             return Ok(Self::default());
@@ -66,9 +67,9 @@ impl ProfileFile {
 
     /// The same for a change, which makes a file that is not there.
     pub(crate) fn read_or_new(given: Option<&Path>) -> Result<Self, Failure> {
-        match given {
-            Some(path) if !path.exists() => Self::of(path.to_owned(), String::new()),
-            given => Self::read(given),
+        match named_path(given) {
+            Some(path) if !path.exists() => Self::of(path, String::new()),
+            _ => Self::read(given),
         }
     }
 
@@ -76,29 +77,30 @@ impl ProfileFile {
         let wrong = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("the file {}: {error}", path.display()))
         };
-        let mut rest: toml::Table = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        let mut rest: toml::Table = toml::from_str(&text)
+            .map_err(|error| wrong_text(&path, &text, error.message(), error.span()))?;
         let current = match rest.remove(CURRENT) {
             None => None,
             Some(toml::Value::String(name)) => Some(name),
             Some(_) => return Err(wrong(&"`profile` is the name of a profile")),
         };
         let profiles = rest.remove(PROFILES).unwrap_or(toml::Table::new().into());
-        let profiles: BTreeMap<String, Profile> =
-            profiles.try_into().map_err(|error| wrong(&error))?;
-        for (name, profile) in &profiles {
-            profile
-                .check()
-                .map_err(|reason| wrong(&format!("profile {name}: {reason}")))?;
+        let toml::Value::Table(tables) = profiles else {
+            return Err(wrong(&"`profiles` is a table: write [profiles.NAME]"));
+        };
+        let mut profiles = BTreeMap::new();
+        for (name, table) in tables {
+            let profile = Profile::of(table);
+            let profile = profile.map_err(|reason| wrong(&format!("profile {name}: {reason}")))?;
+            profiles.insert(name, profile);
         }
-        let file = Self {
+        Ok(Self {
             path: Some(path),
             text,
             rest,
             current,
             profiles,
-        };
-        file.warn_of_readers();
-        Ok(file)
+        })
     }
 
     /// The part of the file that an application has, too, with the environment applied over it.
@@ -148,13 +150,18 @@ impl ProfileFile {
 
     /// Writes the file with a change, and leaves the rest of it as it is, comments included. Only
     /// its owner can read it.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut DocumentMut) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let path = self.path.as_deref().ok_or_else(|| {
             Failure::usage("no folder for the file is known: write --config FILE, or set HOME")
         })?;
-        let wrong = |error: toml_edit::TomlError| Failure::usage(error.to_string());
+        let wrong = |error: toml_edit::TomlError| {
+            wrong_text(path, &self.text, error.message(), error.span())
+        };
         let mut document: DocumentMut = self.text.parse().map_err(wrong)?;
-        change(&mut document);
+        change(&mut document)?;
         // A link to the file stays a link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(folder) = path.parent() {
@@ -162,8 +169,12 @@ impl ProfileFile {
         }
         let mut part = path.clone().into_os_string();
         part.push(".part");
-        let mut options = OpenOptions::new();
-        let mut file = private(options.write(true).create(true).truncate(true)).open(&part)?;
+        // One that was left by a call that was cut off may be open for others, or be a link.
+        match fs::remove_file(&part) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&part)?;
         file.write_all(document.to_string().as_bytes())?;
         file.sync_all()?;
         fs::rename(&part, &path)?;
@@ -172,14 +183,14 @@ impl ProfileFile {
 
     /// Warns if the file holds a secret that others can read.
     #[cfg(unix)]
-    fn warn_of_readers(&self) {
+    pub(crate) fn warn_of_readers(&self) {
         use std::os::unix::fs::PermissionsExt;
         let Some(path) = &self.path else {
             return;
         };
         let own = self.rest.get("url").and_then(toml::Value::as_str);
         let urls = self.profiles.values().filter_map(|one| one.url.as_deref());
-        let has_secret = urls.chain(own).any(|url| shown(url) != url);
+        let has_secret = urls.chain(own).any(has_secret);
         let mode = fs::metadata(path).map_or(0, |file| file.permissions().mode());
         if has_secret && mode & 0o077 != 0 {
             let place = path.display();
@@ -195,10 +206,22 @@ impl ProfileFile {
 
     #[cfg(not(unix))]
     #[allow(clippy::unused_self, reason = "the system has no such modes")]
-    fn warn_of_readers(&self) {}
+    pub(crate) fn warn_of_readers(&self) {}
 }
 
 impl Profile {
+    /// Reads a profile. An error shows no value that may be a URL.
+    fn of(table: toml::Value) -> Result<Self, String> {
+        if !table.is_table() {
+            return Err("write a table with one of url, url_env and url_file".to_owned());
+        }
+        let profile: Self = table
+            .try_into()
+            .map_err(|error: toml::de::Error| error.message().to_owned())?;
+        profile.check()?;
+        Ok(profile)
+    }
+
     /// Refuses a profile without a URL, with several, and with one that is of no store.
     pub(crate) fn check(&self) -> Result<(), String> {
         let places = [
@@ -245,13 +268,14 @@ impl Profile {
 }
 
 /// The profiles of a document, for a change.
-pub(crate) fn profiles_of(document: &mut DocumentMut) -> Option<&mut TomlTable> {
+pub(crate) fn profiles_of(document: &mut DocumentMut) -> Result<&mut dyn TableLike, Failure> {
     let item = document.entry(PROFILES).or_insert_with(|| {
         let mut table = TomlTable::new();
         table.set_implicit(true);
         Item::Table(table)
     });
-    item.as_table_mut()
+    let profiles = item.as_table_like_mut();
+    profiles.ok_or_else(|| Failure::usage("`profiles` is a table: write [profiles.NAME]"))
 }
 
 /// Writes the name of the profile in use, or takes it out.
@@ -266,15 +290,23 @@ pub(crate) fn set_current(document: &mut DocumentMut, name: Option<&str>) {
     }
 }
 
-/// A URL for people: what stands before its `@` may be a secret.
-pub(crate) fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://***@{host}"),
-        None => url.to_owned(),
-    }
+/// The file of `--config` or `DELAYQ_CLI_CONFIG`.
+fn named_path(given: Option<&Path>) -> Option<PathBuf> {
+    let variable = std::env::var_os("DELAYQ_CLI_CONFIG").filter(|path| !path.is_empty());
+    given.map(Path::to_owned).or(variable.map(PathBuf::from))
+}
+
+/// A mistake in the text of a file. Quotes no line, as a URL may hold a password.
+fn wrong_text(path: &Path, text: &str, message: &str, span: Option<Range<usize>>) -> Failure {
+    let file = path.display();
+    let line = span.map(|span| {
+        let before = text.bytes().take(span.start);
+        before.filter(|byte| *byte == b'\n').count() + 1
+    });
+    Failure::usage(match line {
+        Some(line) => format!("the file {file}, line {line}: {message}"),
+        None => format!("the file {file}: {message}"),
+    })
 }
 
 /// `~/.config/delayq/config.toml`; or `~/.config/delayq.toml`, where that alone is there.

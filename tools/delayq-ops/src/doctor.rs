@@ -9,8 +9,9 @@ mod crashes;
 mod finding;
 mod seen;
 
-pub use finding::{Finding, Severity, Symptom};
+pub use finding::{Finding, Severity, Symptom, quoted};
 
+use self::finding::REPAIR;
 use self::seen::Seen;
 use crate::look::Look;
 
@@ -98,7 +99,7 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
             Ok(look) => look,
             // The damage concerns one type: the others are still checked.
             Err(error) if !is_silent(&error) => {
-                findings.push(of_store(&error));
+                findings.push(of_store(&error).about(task_type));
                 continue;
             }
             Err(error) => return Err(error),
@@ -115,7 +116,7 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
         };
         match seen.examine(tasks).await {
             Ok(found) => findings.extend(found),
-            Err(error) if !is_silent(&error) => findings.push(of_store(&error)),
+            Err(error) if !is_silent(&error) => findings.push(of_store(&error).about(task_type)),
             Err(error) => return Err(error),
         }
     }
@@ -152,7 +153,7 @@ fn of_store(error: &Error) -> Finding {
     let why = "without it tasks are refused, wait, or are not as safe as asked for";
     let finding = Finding::new(Severity::Error, Symptom::Store, found, why, &fix);
     match error {
-        Error::Corrupt { .. } => finding.with_command("delayq audit --repair"),
+        Error::Corrupt { .. } => finding.with_command(REPAIR),
         _ => finding,
     }
 }

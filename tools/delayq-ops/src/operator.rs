@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::BufRead;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_plugin::store::{Action, ActionEnd};
@@ -42,6 +43,7 @@ pub struct Operator {
     is_silent: bool,
     /// True if a type that is not listed is made instead of refused.
     is_creating: bool,
+    may_name: listing::MayName,
 }
 
 impl Operator {
@@ -59,6 +61,7 @@ impl Operator {
             origin: origin.into(),
             is_silent: false,
             is_creating: false,
+            may_name: listing::MayName::default(),
         }
     }
 
@@ -76,6 +79,14 @@ impl Operator {
     #[must_use]
     pub fn creating(mut self, is_creating: bool) -> Self {
         self.is_creating = is_creating;
+        self
+    }
+
+    /// The same operator, for a caller who may not see every type: `UnknownType` names only a type
+    /// of which `may_name` is true.
+    #[must_use]
+    pub fn naming(mut self, may_name: impl Fn(&TaskType) -> bool + Send + Sync + 'static) -> Self {
+        self.may_name = listing::MayName(Arc::new(may_name));
         self
     }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use delayq_ops::{Severity, Symptom, doctor, doctor_at};
 use delayq_plugin::store::{
-    AttemptEnd, Bucket, ClaimRequest, Durability, MemoryStore, Settlement, StoreOptions,
+    AttemptEnd, Bucket, ClaimRequest, Durability, Layer, MemoryStore, Settlement, StoreCall,
+    StoreOptions,
 };
 use delayq_plugin::{
-    Clock, DelayQueueJob, InstanceId, InstanceInfo, TaskSubmitService, TaskType, TypeSettings,
-    VirtualClock, minutes, seconds,
+    Clock, DelayQueueJob, Error, InstanceId, InstanceInfo, Store, TaskSubmitService, TaskType,
+    TypeSettings, VirtualClock, minutes, seconds,
 };
-use delayq_testing::{Fault, FaultyStore};
 
 fn service(clock: &VirtualClock) -> TaskSubmitService {
     let store = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
@@ -132,6 +132,27 @@ async fn a_full_type_and_clocks_that_differ_are_found() {
     assert!(symptoms(&tasks).await.contains(&Symptom::Clocks));
 }
 
+/// A store with one damaged type: the one that is looked at first.
+#[derive(Debug)]
+struct Damaged(Arc<dyn Store>, AtomicU32);
+
+impl Layer for Damaged {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: StoreCall,
+        answer: impl Future<Output = delayq_plugin::Result<T>> + Send,
+    ) -> delayq_plugin::Result<T> {
+        if call == StoreCall::Stats && self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(Error::corrupt("dq:{a}", "no number"));
+        }
+        answer.await
+    }
+}
+
 /// A look ended at the first type that could not be read: a damaged one hid what was wrong with
 /// all others.
 #[tokio::test]
@@ -141,11 +162,7 @@ async fn a_type_that_cannot_be_read_hides_no_other() {
     for name in ["a", "b", "c"] {
         inner.send(DelayQueueJob::raw(name, "hi")).await.unwrap();
     }
-    let reads = AtomicU32::new(0);
-    let store = FaultyStore::new(Arc::clone(inner.store()), move |edge| match edge {
-        "stats" if reads.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ReadOnly,
-        _ => Fault::None,
-    });
+    let store = Damaged(Arc::clone(inner.store()), AtomicU32::new(0));
     let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(clock.clone()));
     let found = doctor(&tasks).await;
     let unserved = found
@@ -157,6 +174,8 @@ async fn a_type_that_cannot_be_read_hides_no_other() {
         (Symptom::Store, 2),
         "{found:?}"
     );
+    // Not all types are locked and read for the damage of one.
+    assert_eq!(found[0].command.as_deref(), Some("delayq audit a --repair"));
 }
 
 #[tokio::test]

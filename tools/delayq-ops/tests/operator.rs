@@ -10,10 +10,10 @@ use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_ops::{DeadSelection, DeadTasks, Operator, TransferReport};
+use delayq_ops::{DeadSelection, DeadTasks, Operator, TransferReport, known_type};
 use delayq_plugin::store::{
-    ActionEnd, AttemptEnd, Bucket, ClaimRequest, LoggedAction, MemoryStore, Settlement,
-    StoreOptions,
+    ActionEnd, AttemptEnd, Bucket, ClaimRequest, Layer, LoggedAction, MemoryStore, Settlement,
+    StoreCall, StoreOptions,
 };
 use delayq_plugin::{
     Clock, DelayQueueJob, Error, Store, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType,
@@ -209,6 +209,54 @@ async fn a_type_that_is_not_there_is_refused_with_the_name_that_was_meant_or_mad
     // A pause by an application of a type without a task can be ended, too.
     tasks.pause("later", None).await.unwrap();
     operator.resume("later").await.unwrap();
+}
+
+/// A server in front of which one may change tasks, and not look at types.
+#[derive(Debug)]
+struct Blind(Arc<dyn Store>);
+
+impl Layer for Blind {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: StoreCall,
+        answer: impl Future<Output = delayq_plugin::Result<T>> + Send,
+    ) -> delayq_plugin::Result<T> {
+        match call {
+            StoreCall::Types | StoreCall::Stats => {
+                let setting = "the server refuses: the token has no scope read";
+                Err(Error::misconfigured(
+                    "delayq://shop",
+                    setting,
+                    "use another token",
+                ))
+            }
+            _ => answer.await,
+        }
+    }
+}
+
+/// The token of one who only sends was refused, as it may not look up the type.
+#[tokio::test]
+async fn who_may_not_look_up_a_type_may_send_and_who_sees_some_is_told_no_other() {
+    let clock = VirtualClock::default();
+    let store = memory(&clock);
+    let blind = service(Arc::new(Blind(Arc::clone(&store))), &clock);
+    let operator = Operator::new(&blind, "shop", "desk-4 test");
+    operator.send(job("a")).await.unwrap();
+    let known = known_type(&blind, "mail").await.unwrap();
+    assert_eq!(known.as_str(), "mail");
+    blind.stats("mail").await.unwrap_err();
+
+    let operator = Operator::new(&service(store, &clock), "shop", "desk-4 test");
+    let narrow = operator.clone().naming(|one| one.as_str() != "mail");
+    for (operator, hint) in [(operator, "did you mean mail?"), (narrow, "type mial")] {
+        let error = operator.pause("mial", None).await.unwrap_err();
+        assert!(error.to_string().ends_with(hint), "{error}");
+    }
 }
 
 #[tokio::test]

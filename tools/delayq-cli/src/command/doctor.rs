@@ -4,12 +4,19 @@ use delayq_ops::{Severity, doctor};
 use delayq_plugin::TaskSubmitService;
 
 use crate::answer::CommandResult;
+use crate::connection::StoreArgs;
 use crate::failure::Failure;
 use crate::text::{BAD, FAINT, STRONG, one_line, styled};
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
-    let findings = doctor(tasks).await;
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    store: &StoreArgs,
+) -> Result<CommandResult, Failure> {
+    let mut findings = doctor(tasks).await;
+    for command in findings.iter_mut().filter_map(|one| one.command.as_mut()) {
+        *command = store.on_this_store(command);
+    }
     let mut text = String::new();
     for one in &findings {
         let (style, grade) = match one.severity {
@@ -25,7 +32,7 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Fail
             one_line(&one.fix)
         );
         if let Some(command) = &one.command {
-            text += &format!("  run: {}\n", styled(STRONG, &one_line(command)));
+            text += &format!("  run: {}\n", styled(STRONG, one_line(command)));
         }
     }
     if findings.is_empty() {

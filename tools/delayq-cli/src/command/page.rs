@@ -1,6 +1,6 @@
 //! `page`: the web page of a store, on this machine.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::answer::CommandResult;
 use crate::failure::Failure;
+use crate::output::OutputFormat;
 
 /// The address of the page.
 #[derive(Debug, Args)]
@@ -30,7 +31,11 @@ pub(crate) struct PageArgs {
 ///
 /// The page can only be reached from this machine, and only by someone who knows its address, part
 /// of which is random. So other users cannot use it, nor can web pages open in the same browser.
-pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandResult, Failure> {
+pub(super) async fn run(
+    operator: &Operator,
+    args: &PageArgs,
+    format: OutputFormat,
+) -> Result<CommandResult, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
     let address = listener.local_addr()?;
     let actor = operator.actor().to_owned();
@@ -43,15 +48,29 @@ pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandR
     };
     // 80 random bits after the 48 bits of the time.
     let path = format!("/{}", TaskId::generate());
-    writeln!(
-        anstream::stdout(),
-        "http://{address}{path}\nthe address is the key: keep it to yourself; Ctrl-C ends the page"
-    )?;
+    let serve = async {
+        say(&format!("http://{address}{path}"), format)?;
+        axum::serve(listener, admin.at(&path)).await
+    };
     tokio::select! {
-        served = axum::serve(listener, admin.at(&path)) => served?,
+        // First, so that Ctrl-C is heard from when the address is said.
+        biased;
         ended = tokio::signal::ctrl_c() => ended?,
+        served = serve => served?,
     }
-    CommandResult::new(String::new(), json!({}))
+    Ok(CommandResult::said())
+}
+
+/// Says where the page is, once and at once: a program reads it while the page is served.
+fn say(url: &str, format: OutputFormat) -> io::Result<()> {
+    let text = if format.is_document() {
+        format.streamed(&json!({"url": url}))?
+    } else {
+        format!("{url}\nthe address is the key: keep it to yourself; Ctrl-C ends the page\n")
+    };
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// True if the browser meant this machine. A host name that leads here by a trick is not accepted.

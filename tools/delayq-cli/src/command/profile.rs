@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::answer::CommandResult;
 use crate::connection::{StoreArgs, Taken, taken};
 use crate::failure::Failure;
-use crate::profile::{Profile, ProfileFile, profiles_of, set_current};
+use crate::profile::{Profile, profiles_of, set_current};
 use crate::table::{Table, column};
 use crate::text::{STRONG, one_line, styled};
 
@@ -109,7 +109,7 @@ pub(crate) fn run(command: &ProfileCommand, store: &StoreArgs) -> Result<Command
 }
 
 fn list(store: &StoreArgs) -> Result<CommandResult, Failure> {
-    let file = ProfileFile::read(store.config.as_deref())?;
+    let file = store.profiles()?;
     let used = taken(store, &file)?;
     let used = match &used {
         Taken::Profile { name, .. } => Some(name.as_str()),
@@ -145,30 +145,28 @@ fn list(store: &StoreArgs) -> Result<CommandResult, Failure> {
 }
 
 fn add(args: &AddArgs, store: &StoreArgs) -> Result<CommandResult, Failure> {
-    let (file, name) = (
-        ProfileFile::read_or_new(store.config.as_deref())?,
-        &args.name,
-    );
+    let (file, name) = (store.profiles_or_new()?, &args.name);
     if file.profiles.contains_key(name) {
         let text = format!("profile {name} is there already: remove it first, or use another name");
         return Err(Failure::refused(text));
     }
     let namespace = store.namespace.as_deref().map(Namespace::new).transpose()?;
+    // What is typed counts from the working directory, what stands in the file from its folder.
+    let url_file = args.url_file.as_deref().map(std::path::absolute);
     let profile = Profile {
         url: args.store.clone(),
         url_env: args.url_env.clone(),
-        url_file: args.url_file.clone(),
+        url_file: url_file.transpose()?,
         namespace,
     };
     profile.check().map_err(Failure::Usage)?;
     let is_used = args.is_used || (file.profiles.is_empty() && file.current.is_none());
     file.change(|document| {
-        if let Some(profiles) = profiles_of(document) {
-            profiles.insert(name, toml_edit::Item::Table(profile.table()));
-        }
+        profiles_of(document)?.insert(name, toml_edit::Item::Table(profile.table()));
         if is_used {
             set_current(document, Some(name));
         }
+        Ok(())
     })?;
     let used = if is_used { ", and is in use" } else { "" };
     let text = format!("profile {name} is added{used}");
@@ -177,20 +175,19 @@ fn add(args: &AddArgs, store: &StoreArgs) -> Result<CommandResult, Failure> {
 
 /// Uses or removes a profile.
 fn change(args: &NameArgs, store: &StoreArgs, is_used: bool) -> Result<CommandResult, Failure> {
-    let (file, name) = (ProfileFile::read(store.config.as_deref())?, &args.name);
+    let (file, name) = (store.profiles()?, &args.name);
     file.profile(name)?;
     let was_used = file.current.as_deref() == Some(name);
     file.change(|document| {
         if is_used {
             set_current(document, Some(name));
-            return;
+            return Ok(());
         }
-        if let Some(profiles) = profiles_of(document) {
-            profiles.remove(name);
-        }
+        profiles_of(document)?.remove(name);
         if was_used {
             set_current(document, None);
         }
+        Ok(())
     })?;
     let what = if is_used { "is in use" } else { "is removed" };
     let mut text = format!("profile {name} {what}");

@@ -9,13 +9,14 @@ use delayq_ops::{
     DeadTasks, LmstfyError, LmstfyImport, LmstfyReport, Operator, TransferReport,
     export as write_tasks, known_types,
 };
-use delayq_plugin::TaskSubmitService;
+use delayq_plugin::{Namespace, TaskSubmitService};
 use serde_json::json;
 
 use crate::answer::CommandResult;
 use crate::connection::{self, StoreArgs};
 use crate::failure::Failure;
 use crate::progress;
+use crate::store_url::has_namespace;
 use crate::text::{BAD, counted, one_line, styled};
 
 /// Number of refusals shown to people.
@@ -66,12 +67,26 @@ pub(crate) struct CopyArgs {
     /// The other store, which must exist.
     #[arg(long, value_name = "URL")]
     to: String,
-    /// The namespace there; default: the same as here.
+    /// The namespace there; default: that of the URL of a server, or else the same as here.
     #[arg(long, value_name = "NAMESPACE")]
     to_namespace: Option<String>,
     /// Only show the number of tasks, without copying them.
     #[arg(long)]
     dry_run: bool,
+}
+
+impl CopyArgs {
+    /// The namespace of the copies.
+    fn namespace_there(&self, from: &TaskSubmitService) -> Result<Namespace, Failure> {
+        if let Some(namespace) = &self.to_namespace {
+            return Ok(Namespace::new(namespace)?);
+        }
+        if has_namespace(&self.to) {
+            // The store takes the one of its URL in place of the default.
+            return Ok(Namespace::default());
+        }
+        Ok(from.store().namespace().cloned().unwrap_or_default())
+    }
 }
 
 /// The tasks.
@@ -233,7 +248,7 @@ pub(super) async fn copy(
 ) -> Result<CommandResult, Failure> {
     let (from, which) = (operator.tasks(), &args.which);
     let count = which.count(from).await?;
-    let target = connection::open_other(store, &args.to, args.to_namespace.as_deref()).await?;
+    let target = connection::open_other(store, &args.to, &args.namespace_there(from)?).await?;
     let there = target.store();
     let namespace = |tasks: &TaskSubmitService| tasks.store().namespace().cloned();
     if there.name() == from.store().name() && namespace(&target) == namespace(from) {

@@ -22,6 +22,24 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).expect("it runs");
 }
 
+/// Two lines of text stood before an empty document, which came at the end.
+#[test]
+fn page_says_in_a_document_where_it_is() {
+    let stage = Stage::sqlite();
+    let mut page = stage.command(&["page", "--port", "0", "-o", "json"]);
+    let mut page = page.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(page.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let url = said["url"].as_str().unwrap();
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    interrupt(&page);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(page.wait().unwrap().success() && rest.is_empty(), "{rest}");
+}
+
 #[test]
 fn watch_tells_what_happens_until_an_interrupt() {
     for stage in [Stage::sqlite(), Stage::redis()] {

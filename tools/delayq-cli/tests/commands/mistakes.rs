@@ -93,6 +93,21 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
     assert!(said.contains("delayq://TOKEN@HOST"), "{said}");
 }
 
+/// Of two options that exclude each other one won, where the command stood between them.
+#[test]
+fn options_that_exclude_each_other_are_refused_on_both_sides_of_the_command() {
+    let stage = stage();
+    for words in [
+        &["types", "--profile", "nope"][..],
+        &["--json", "types", "-o", "yaml"],
+        &["-o", "table", "types", "--json"],
+    ] {
+        let said = stage.refusal(2, words);
+        assert!(said.contains("write one of them"), "{words:?}: {said}");
+    }
+    stage.text(&["--json", "types", "-o", "json"]);
+}
+
 #[test]
 fn a_message_is_literal_where_it_is_said_so_and_may_be_as_large_as_a_store_takes() {
     let stage = stage();

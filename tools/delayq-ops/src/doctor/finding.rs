@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use delayq_plugin::{TaskId, TaskType};
 use serde::Serialize;
 
+/// The command that mends the structure of all types.
+pub(super) const REPAIR: &str = "delayq audit --repair";
+
 /// One problem, or possible problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -55,6 +58,14 @@ impl Finding {
         self
     }
 
+    /// The same finding of the store, at a look at one type: a repair of all is one of this type.
+    pub(super) fn about(mut self, task_type: &TaskType) -> Self {
+        if self.command.as_deref() == Some(REPAIR) {
+            self.command = Some(format!("delayq audit {task_type} --repair"));
+        }
+        self.of_type(task_type)
+    }
+
     /// The same finding, with a command.
     pub(super) fn with_command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
@@ -69,13 +80,14 @@ impl Finding {
     }
 }
 
-/// The id as one word of a shell: ids have any ASCII characters but blanks and control characters.
-fn quoted(id: &str) -> Cow<'_, str> {
+/// The text, such as an id, as one word of a shell.
+#[must_use]
+pub fn quoted(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/@%+=,".contains(c);
-    if id.chars().all(is_plain) && !id.starts_with('-') {
-        return Cow::Borrowed(id);
+    if !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('-') {
+        return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("'{}'", id.replace('\'', "'\\''")))
+    Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
 }
 
 /// The severity of a finding; a larger one is worse.

@@ -1,7 +1,27 @@
 //! Whether the types of a change are listed.
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::{Operator, Result, TaskType};
-use crate::known_type::known_types;
+use crate::known_type::known_types_among;
+
+/// The types that an error may name as the one that was meant.
+#[derive(Clone)]
+pub(super) struct MayName(pub(super) Arc<dyn Fn(&TaskType) -> bool + Send + Sync>);
+
+/// All of them.
+impl Default for MayName {
+    fn default() -> Self {
+        Self(Arc::new(|_| true))
+    }
+}
+
+impl fmt::Debug for MayName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MayName(..)")
+    }
+}
 
 /// Refuses types that are not listed, unless the operator makes them.
 pub(super) async fn expect(operator: &Operator, types: &str) -> Result<()> {
@@ -16,7 +36,9 @@ pub(super) async fn expect_known(operator: &Operator, types: &str) -> Result<()>
     if operator.is_silent {
         return Ok(());
     }
-    known_types(operator.tasks(), types).await.map(drop)
+    let may_name = &operator.may_name.0;
+    let known = known_types_among(operator.tasks(), types, |one| may_name(one));
+    known.await.map(drop)
 }
 
 /// Lists a changed type, if the operator makes types.
