@@ -158,11 +158,13 @@ impl Context {
 
     /// An operator that logs its actions under the name of the token.
     pub fn operator(&self) -> Operator {
+        let token = Arc::clone(&self.caller.token);
         Operator::new(
             &self.space.tasks,
             self.caller.to_string(),
             &self.caller.origin,
         )
+        .naming(move |task_type| token.covers(task_type))
     }
 
     /// An operator for store operations. An application that uses the server as its store writes
