@@ -7,8 +7,10 @@
     clippy::indexing_slicing,
     reason = "a test fails by a panic, also in its helpers"
 )]
+#![allow(clippy::print_stderr, reason = "what is left out is said")]
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -65,9 +67,10 @@ fn ask(address: &str, token: &str, line: &str, body: &str) -> std::io::Result<St
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    match head.starts_with("HTTP/1.0 20") {
-        true => Ok(body.to_owned()),
-        false => Err(std::io::Error::other(format!("{line}: {text}"))),
+    if head.starts_with("HTTP/1.0 20") {
+        Ok(body.to_owned())
+    } else {
+        Err(std::io::Error::other(format!("{line}: {text}")))
     }
 }
 
@@ -100,10 +103,12 @@ fn prometheus(folder: &Path, targets: &[(&str, &str)]) -> Option<(Started, Strin
                       rule_files: [alerts.yml]\nscrape_configs:\n"
         .to_owned();
     for (job, address) in targets {
-        config += &format!(
+        write!(
+            config,
             "  - job_name: {job}\n    authorization: {{ credentials_file: token }}\n    \
              static_configs: [{{ targets: [\"{address}\"], labels: {{ {KUBERNETES} }} }}]\n"
-        );
+        )
+        .unwrap();
     }
     std::fs::write(folder.join("prometheus.yml"), config).unwrap();
     let address = format!("127.0.0.1:{}", free_port());
@@ -116,7 +121,7 @@ fn prometheus(folder: &Path, targets: &[(&str, &str)]) -> Option<(Started, Strin
     match started {
         Ok(child) => Some((Started(child), address)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!(
+            eprintln!(
                 "LEFT OUT: prometheus is not installed; `cargo xtask test --only install` installs \
                  it on Debian"
             );

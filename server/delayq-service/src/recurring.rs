@@ -283,7 +283,7 @@ impl RecurringTasks {
         let mut looks = futures_util::stream::iter(looks).buffer_unordered(AT_ONCE);
         while let Some((id, looked)) = looks.next().await {
             match looked {
-                Ok(next) => self.keep(id, next),
+                Ok(next) => self.keep(&id, next),
                 Err(error) => {
                     debug!(id, %error, "cannot look at a recurring task");
                     result = Err(error);
@@ -344,10 +344,10 @@ impl RecurringTasks {
         (gone, due)
     }
 
-    fn keep(&self, id: String, next: Watched) {
+    fn keep(&self, id: &str, next: Watched) {
         let watched = self.watched.lock();
         let mut watched = watched.unwrap_or_else(PoisonError::into_inner);
-        if let Some(one) = watched.get_mut(&id)
+        if let Some(one) = watched.get_mut(id)
             && one.task == next.task
         {
             *one = next;

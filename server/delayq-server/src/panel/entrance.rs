@@ -76,13 +76,13 @@ pub(super) async fn namespaces(seat: Seat, uri: axum::http::Uri) -> Response {
     let q = fields.find(|(name, _)| name == "q");
     let q = q.map_or_else(String::new, |(_, text)| text.trim().to_owned());
     let names = seat.namespaces();
-    let named = names.iter().filter(|name| name.as_str().contains(&q));
+    let shown = names.iter().filter(|name| name.as_str().contains(&q));
     let viewer = seat.viewer();
     let list = NamespacesPage {
         role: viewer.role.as_str(),
         viewer: viewer.name,
         count: names.len(),
-        namespaces: named.map(ToString::to_string).collect(),
+        namespaces: shown.map(ToString::to_string).collect(),
         q,
     };
     page(StatusCode::OK, &list)

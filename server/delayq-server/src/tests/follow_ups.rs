@@ -106,8 +106,8 @@ async fn a_done_attempt_leaves_its_follow_ups_behind_once() {
         assert_eq!(ids.len(), 2, "{ids:?}");
         assert!(ids[0].starts_with("first+0."), "{ids:?}");
         assert_eq!(ids[1], "own");
-        let state = tasks.find(door.task_type(), "first").await.unwrap();
-        assert_eq!(state.unwrap().state, TaskState::Done, "{door:?}");
+        let found = tasks.find(door.task_type(), "first").await.unwrap();
+        assert_eq!(found.unwrap().state, TaskState::Done, "{door:?}");
         if door == Door::Http {
             let reply = house.v1("GET", "types/http/tasks/first/reply", "").await;
             assert_eq!(reply.json(), json!({"sum": 7}), "{reply:?}");

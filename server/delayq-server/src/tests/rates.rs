@@ -86,7 +86,7 @@ async fn a_throttled_task_is_the_one_of_its_window_at_both_doors() {
     };
     assert_eq!(second, scheduled);
     let mut timed = task_of_grpc("doc-8");
-    timed.throttle = Some(span(Duration::from_secs(60)));
+    timed.throttle = Some(span(Duration::from_mins(1)));
     for refused in [throttled(""), request(&house, timed)] {
         let refused = house.outcome(&refused).await.unwrap_err();
         let is_invalid = matches!(refused, delayq_plugin::Error::InvalidInput { .. });

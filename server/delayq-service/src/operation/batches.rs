@@ -63,9 +63,10 @@ pub async fn send(context: &Context, new: NewBatch) -> Result<BatchReceipt, Prob
     context.space.push.watch_batches();
     let count = members.len();
     let batch = Batch::new(name).jobs(members).then(then);
-    let batch = match waits_for_dead {
-        true => batch.wait_for_dead(),
-        false => batch,
+    let batch = if waits_for_dead {
+        batch.wait_for_dead()
+    } else {
+        batch
     };
     let sent = tasks.send_batch(batch).await.map_err(Problem::from);
     if sent

@@ -110,9 +110,10 @@ pub async fn pause(
     let mut task = RecurringTask::clone(&known);
     task.is_paused = is_paused;
     let stored = change(context, id, Some(known), task).await?;
-    let verb = match is_paused {
-        true => "pause-recurring",
-        false => "resume-recurring",
+    let verb = if is_paused {
+        "pause-recurring"
+    } else {
+        "resume-recurring"
     };
     note(context, verb, &stored, "").await;
     Ok(stored)

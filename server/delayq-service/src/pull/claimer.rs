@@ -204,16 +204,15 @@ impl Claimer {
             let request = ClaimRequest::new(limit, terms.lock_for, self.clock.now());
             let request = request.holder(self.record.holder());
             let is_counted = terms.max_lock_expiries.is_none();
-            let request = match terms.max_lock_expiries {
-                Some(most) => request.max_lock_expiries(most),
+            let request = if let Some(most) = terms.max_lock_expiries {
+                request.max_lock_expiries(most)
+            } else {
                 // Whether a server that has died handed a task out, nobody knows.
-                None => {
-                    let most = self.record.suspects.max_lock_expiries(task_type);
-                    request
-                        .max_lock_expiries(most)
-                        .max_alone_expiries(most.min(MOST_ALONE))
-                        .counting_own_only()
-                }
+                let most = self.record.suspects.max_lock_expiries(task_type);
+                request
+                    .max_lock_expiries(most)
+                    .max_alone_expiries(most.min(MOST_ALONE))
+                    .counting_own_only()
             };
             let store = Arc::clone(&self.store);
             self.calls.push(Box::pin(async move {
