@@ -223,7 +223,10 @@ async fn list(tasks: &TaskSubmitService, args: &DeadListArgs) -> Result<CommandR
     let page = page.await?;
     let next = page.next.as_ref().map(written);
     let report = if page.tasks.is_empty() {
-        Report::from("no such task is dead in this page")
+        Report::from(match stats.dead {
+            0 => format!("{} has no dead tasks", dead.task_type),
+            _ => "no dead task on this page meets the conditions".to_owned(),
+        })
     } else {
         let sum = format!("{} shown, {} dead in all", page.tasks.len(), stats.dead);
         Report::from(tasks_table(&page.tasks, stats.now)).lines(sum)

@@ -121,9 +121,9 @@ impl Seen<'_> {
         let due = counted(stats.due, "task is due", "tasks are due");
         let found = format!("it is paused {end}, and {due}");
         let why = if stats.due == 1 {
-            "it does not start before"
+            "it does not start while its type is paused"
         } else {
-            "none of them starts before"
+            "none of them starts while the type is paused"
         };
         let grade = Grade::warning(Symptom::Paused);
         let finding = self.finding(grade, found, why, "resume it, if the reason is gone");
