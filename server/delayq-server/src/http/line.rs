@@ -72,6 +72,31 @@ pub(super) struct Line {
     again_if_running: Option<bool>,
 }
 
+/// The message of a form, which has it in one of three fields.
+pub(super) fn message_of(
+    text: Option<String>,
+    base64: Option<String>,
+    json: Option<Box<RawValue>>,
+) -> Result<Vec<u8>, Problem> {
+    match (text, base64, json) {
+        (None, None, None) => Ok(Vec::new()),
+        (Some(text), None, None) => Ok(text.into_bytes()),
+        (None, Some(base64), None) => STANDARD
+            .decode(base64)
+            .map_err(|error| Problem::bad_request(format!("message_base64: {error}"))),
+        (None, None, Some(json)) => {
+            let json = json.get().as_bytes();
+            let checked = check_json(json);
+            checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
+            Ok(json.to_vec())
+        }
+        _ => {
+            let text = "give one of message, message_base64 and json";
+            Err(Problem::bad_request(text))
+        }
+    }
+}
+
 impl Line {
     /// Parses a line.
     pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
@@ -95,23 +120,7 @@ impl Line {
     }
 
     fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
-        let message = match (self.message, self.message_base64, self.json) {
-            (None, None, None) => Vec::new(),
-            (Some(text), None, None) => text.into_bytes(),
-            (None, Some(base64), None) => STANDARD
-                .decode(base64)
-                .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
-            (None, None, Some(json)) => {
-                let json = json.get().as_bytes();
-                let checked = check_json(json);
-                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
-                json.to_vec()
-            }
-            _ => {
-                let text = "give one of message, message_base64 and json";
-                return Err(Problem::bad_request(text));
-            }
-        };
+        let message = message_of(self.message, self.message_base64, self.json)?;
         let mut job = DelayQueueJob::raw(task_type, message);
         if let Some(id) = self.id {
             job = job.id(id);

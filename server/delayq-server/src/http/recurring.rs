@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use delayq_core::job::{GROUP_HEADER, check_json};
+use delayq_core::job::GROUP_HEADER;
 use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{TaskType, Timestamp};
 use delayq_service::access::{Operate, Read};
@@ -25,6 +23,7 @@ use utoipa_axum::routes;
 
 use super::extract::{JsonBody, Query};
 use super::form::{MessageView, read_limit};
+use super::line::message_of;
 
 /// The default number of recurring tasks on a page.
 const PAGE: usize = 50;
@@ -69,23 +68,7 @@ pub(super) struct RecurringForm {
 impl RecurringForm {
     /// The declaration.
     pub(super) fn task(self) -> Result<RecurringTask, Problem> {
-        let message = match (self.message, self.message_base64, self.json) {
-            (None, None, None) => Vec::new(),
-            (Some(text), None, None) => text.into_bytes(),
-            (None, Some(base64), None) => STANDARD
-                .decode(base64)
-                .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
-            (None, None, Some(json)) => {
-                let json = json.get().as_bytes();
-                let checked = check_json(json);
-                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
-                json.to_vec()
-            }
-            _ => {
-                let text = "give one of message, message_base64 and json";
-                return Err(Problem::bad_request(text));
-            }
-        };
+        let message = message_of(self.message, self.message_base64, self.json)?;
         let task_type = TaskType::new(self.task_type)?;
         let mut task = RecurringTask::new(task_type, self.every, &message);
         task.zone = self.zone;
