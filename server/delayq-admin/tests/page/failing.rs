@@ -7,6 +7,7 @@ use std::time::Duration;
 use delayq_admin::{Admin, Role, Viewer};
 use delayq_plugin::{SystemClock, TaskSubmitService};
 use delayq_testing::{Fault, FaultyStore};
+use tokio::sync::Notify;
 
 use crate::shop::{PAGES, Shop, get, post, token};
 
@@ -188,15 +189,19 @@ async fn an_action_goes_on_when_the_browser_leaves() {
 /// A search that takes long shows what it has found: the store is not down.
 #[tokio::test]
 async fn a_search_ends_in_time_with_what_it_has_found() {
-    let shop = Shop::busy().await;
-    let store = FaultyStore::new(Arc::clone(&shop.store) as _, |edge| match edge {
-        "list" => Fault::Hang,
+    let (shop, listing) = (Shop::busy().await, Arc::new(Notify::new()));
+    let begins = Arc::clone(&listing);
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |edge| match edge {
+        "list" => {
+            begins.notify_one();
+            Fault::Hang
+        }
         _ => Fault::None,
     });
     let hour = Duration::from_hours(1);
     let page = page(store.with_delay(Arc::new(shop.clock.clone()), hour), &shop);
     let time_passes = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        listing.notified().await;
         shop.clock.advance(Duration::from_secs(4));
     };
     let (answer, ()) = tokio::join!(get(&page, "/search?q=order-1"), time_passes);
