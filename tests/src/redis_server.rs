@@ -1,40 +1,19 @@
 //! A real redis-server for tests: on a free port, in a folder of its own, gone with the test
 //! process.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::process::Command;
+use std::sync::OnceLock;
 
-/// How long a server may take to load its data and answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How many ports are tried; another process may take one between the look and the start.
-const TRIES: usize = 20;
-/// Ports below those that systems give to outgoing connections. A client that reconnects to a dead
-/// server could otherwise get the server's own port and connect to itself.
-const PORTS: std::ops::Range<u16> = 20_000..30_000;
+pub use crate::watched_process::free_port;
+use crate::watched_process::{KILL, PATIENCE, WatchedProcess, new_folder, start, start_again};
+
 /// What the server logs once it has loaded its data.
 const READY: &str = "Ready to accept connections";
 /// What a sentinel logs once it has read its settings.
 const SENTINEL_READY: &str = "Sentinel ID is";
-
-/// Starts the server, and ends it by its process id as soon as the pipe from the test process
-/// closes: on `kill`, on drop, and when the test process dies in whatever way. Only a line on the
-/// pipe keeps the folder. It closes its own output, so that the output ends when the server does.
-const WATCHER: &str = r#"
-trap "" INT TERM HUP
-"$@" </dev/null &
-pid=$!
-echo "pid $pid"
-exec >&-
-read -r keep
-kill -9 "$pid"
-wait "$pid"
-[ -n "$keep" ] || rm -rf -- "$FOLDER"
-"#;
 
 /// What the server writes to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,20 +52,11 @@ pub struct RedisServer {
     persistence: Persistence,
     extra: Vec<String>,
     environment: Environment,
-    process: Option<Process>,
+    process: Option<WatchedProcess>,
 }
 
 /// Variables that a server finds in its environment.
 pub type Environment = Vec<(String, PathBuf)>;
-
-#[derive(Debug)]
-struct Process {
-    pid: u32,
-    watcher: Child,
-    pipe: ChildStdin,
-    is_stopped: bool,
-    log: Mutex<Receiver<String>>,
-}
 
 impl RedisServer {
     /// Starts a server with `extra` arguments and waits until it answers.
@@ -119,25 +89,18 @@ impl RedisServer {
         persistence: Persistence,
         extra: &[&str],
     ) -> Self {
-        let folder = tempfile::Builder::new().prefix("delayq-redis-").tempdir();
         let mut server = Self {
             port: 0,
             bus_port: 0,
-            folder: folder.expect("a temporary folder can be made").keep(),
+            folder: new_folder("delayq-redis-"),
             role,
             persistence,
             extra: extra.iter().map(ToString::to_string).collect(),
             environment,
             process: None,
         };
-        let mut log = Vec::new();
-        for _ in 0..TRIES {
-            match server.try_new_port() {
-                Ok(()) => return server,
-                Err(lines) => log = lines,
-            }
-        }
-        panic!("redis-server does not start: {log:#?}");
+        start("redis-server", || server.try_new_port());
+        server
     }
 
     /// The server that all tests of a process share, with the append-only file. Use a namespace of
@@ -175,13 +138,13 @@ impl RedisServer {
     /// The process id while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(|process| process.pid)
+        self.process.as_ref().map(WatchedProcess::pid)
     }
 
     /// Whether it is there to answer: neither killed nor stopped.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let is_running = |process: &Process| !process.is_stopped;
+        let is_running = |process: &WatchedProcess| !process.is_stopped();
         self.process.as_ref().is_some_and(is_running)
     }
 
@@ -207,17 +170,13 @@ impl RedisServer {
     /// When a thread panicked in here.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
-        let log = self.process.as_ref().map(|process| &process.log);
-        let lines = log.map(|log| log.lock().expect("no holder panics").try_iter().collect());
-        lines.unwrap_or_default()
+        let log = self.process.as_ref().map(WatchedProcess::log);
+        log.unwrap_or_default()
     }
 
     fn signal(&mut self, name: &str) {
-        let process = self.process.as_mut().expect("the server was not killed");
-        let pid = process.pid.to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.expect("kill can be started").success(), "SIG{name}");
-        process.is_stopped = name == "STOP";
+        let process = self.process.as_mut();
+        process.expect("the server was not killed").signal(name);
     }
 
     /// Ends the server with SIGKILL; returns once it has gone. Its files stay.
@@ -234,19 +193,7 @@ impl RedisServer {
     /// When it does not start.
     pub fn restart(&mut self) {
         self.kill();
-        let mut tries = 0;
-        while let Err(log) = self.launch() {
-            tries += 1;
-            // Another test may hold the port for a moment, to see whether it is free.
-            let is_taken = log
-                .iter()
-                .any(|line| line.contains("Address already in use"));
-            assert!(
-                is_taken && tries < 200,
-                "redis-server does not start again on port {}: {log:#?}",
-                self.port
-            );
-        }
+        start_again("redis-server", || self.launch());
     }
 
     fn try_new_port(&mut self) -> Result<(), Vec<String>> {
@@ -259,42 +206,18 @@ impl RedisServer {
 
     /// Starts the process on the present port; an error is what it logged.
     fn launch(&mut self) -> Result<(), Vec<String>> {
-        let mut watcher = self.command().spawn().expect("sh can be started");
-        let pipe = watcher.stdin.take().expect("the watcher's input is piped");
-        let output = watcher
-            .stdout
-            .take()
-            .expect("the watcher's output is piped");
-        let mut process = Process {
-            pid: 0,
-            watcher,
-            pipe,
-            is_stopped: false,
-            log: Mutex::new(read_lines(output)),
-        };
         let ready = match self.role {
             Role::Sentinel(_) => SENTINEL_READY,
             _ => READY,
         };
-        let mut log = Vec::new();
-        while let Some(line) = process.next_line() {
-            if let Some(pid) = line.strip_prefix("pid ") {
-                process.pid = pid.parse().expect("the shell prints the process id");
-            }
-            if line.contains(ready) {
-                assert_answers(self.port);
-                self.process = Some(process);
-                return Ok(());
-            }
-            log.push(line);
-        }
-        process.kill();
-        Err(log)
+        let process = WatchedProcess::start(&self.command(), &self.folder, ready, KILL)?;
+        assert_answers(self.port);
+        self.process = Some(process);
+        Ok(())
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", WATCHER, "watcher"]).arg(find_binary());
+        let mut command = Command::new(find_binary());
         if let Some(settings) = self.settings() {
             command.arg(settings);
         }
@@ -309,12 +232,8 @@ impl RedisServer {
         }
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--logfile", "", "--dir"]).arg(&self.folder);
-        command.args(&self.extra).env("FOLDER", &self.folder);
+        command.args(&self.extra);
         command.envs(self.environment.iter().cloned());
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
         command
     }
 
@@ -350,32 +269,6 @@ impl Drop for RedisServer {
     }
 }
 
-impl Process {
-    fn next_line(&mut self) -> Option<String> {
-        let log = self.log.get_mut().expect("no holder panics");
-        log.recv_timeout(PATIENCE).ok()
-    }
-
-    /// Tells the watcher to end the server, and waits until both have gone.
-    fn kill(mut self) {
-        // A watcher that has gone cannot be told, and needs not be.
-        let _ = self.pipe.write_all(b"keep\n");
-        let _ = self.watcher.wait();
-    }
-}
-
-/// Lines of the server's output. It is read to its end, so that the server never waits for a
-/// reader.
-fn read_lines(output: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-    });
-    receiver
-}
-
 /// Panics unless a server answers on `port`, be it with a request to log in.
 fn assert_answers(port: u16) {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
@@ -389,17 +282,6 @@ fn assert_answers(port: u16) {
         matches!(&answer, b"+" | b"-"),
         "{answer:?} is no Redis answer"
     );
-}
-
-/// A port that nobody listens on at present, and that no outgoing connection gets.
-///
-/// # Panics
-/// Never: another port is tried as long as one is taken.
-#[must_use]
-pub fn free_port() -> u16 {
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));
-    ports.find(is_free).expect("the ports do not end")
 }
 
 /// The program that the variable `DELAYQ_REDIS_SERVER` names, such as a newer Redis or Valkey, or
@@ -420,15 +302,11 @@ fn find_binary() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::io::{BufRead, BufReader};
+    use std::time::{Duration, Instant};
 
     use super::*;
-
-    fn is_alive(pid: u32) -> bool {
-        let mut kill = Command::new("kill");
-        kill.args(["-0", &pid.to_string()]).stderr(Stdio::null());
-        kill.status().unwrap().success()
-    }
+    use crate::watched_process::is_alive;
 
     /// Sends one inline command and reads one line of the answer.
     fn call(server: &RedisServer, command: &str) -> String {

@@ -1,25 +1,14 @@
-//! What the tests need on this machine: redis-server, rustfmt and clippy. What only some checks
-//! need is installed where that is one command, and without it those are left out: promtool for the
-//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility, clients
-//! in other languages for the server.
+//! What the tests need on this machine: redis-server, PostgreSQL, rustfmt and clippy. What only
+//! some checks need is installed where that is one command, and without it those are left out: a
+//! pooler for PostgreSQL, promtool for the alert rules, Chromium and its driver for the web page,
+//! axe-core for its accessibility, clients in other languages for the server.
 
 use std::env::consts::OS;
 use std::thread::JoinHandle;
 
 use crate::call::{Call, Failure, root};
 use crate::clients;
-
-/// The oldest Redis that delayq runs on: its scripts use flags and functions of 7.0.
-const OLDEST_REDIS: (u32, u32) = (7, 0);
-
-const BY_HAND: &str = "install it by hand, then run this again:
-  Debian, Ubuntu     sudo apt-get install redis-server
-  Fedora, RHEL       sudo dnf install redis
-  Arch               sudo pacman -S redis
-  Alpine             sudo apk add redis
-  macOS              brew install redis
-  newer than your system has it: https://redis.io/docs/latest/operate/oss_and_stack/install/
-or test without it: cargo xtask test --skip install (the tests that need a real Redis then fail)";
+use crate::server::{POSTGRES, REDIS, Server, with_all_folders};
 
 /// Installs that go on beside the build.
 #[derive(Debug)]
@@ -53,7 +42,12 @@ pub(crate) fn begin() -> Result<Installs, Failure> {
 }
 
 /// What some checks need, and which package of Debian has it.
-const OPTIONAL: [Optional; 3] = [
+const OPTIONAL: [Optional; 4] = [
+    Optional {
+        proof: "pgbouncer --version",
+        package: "pgbouncer",
+        without: "the tests behind a pooler",
+    },
     Optional {
         proof: "promtool --version",
         package: "prometheus",
@@ -79,16 +73,17 @@ struct Optional {
 
 impl Optional {
     fn is_here(&self) -> bool {
-        Call::new(self.proof).succeeds()
+        with_all_folders(Call::new(self.proof)).succeeds()
     }
 }
 
 /// Installs the packages that are missing, in one call where that is possible.
 fn packages() -> Result<(), Failure> {
-    let has_redis = installed_version().is_some_and(|version| version >= OLDEST_REDIS);
-    let redis = (!has_redis).then_some("redis-server");
+    let servers = [REDIS, POSTGRES];
+    let needed = servers.iter().filter(|one| !one.is_here());
+    let needed = needed.map(|one| one.package);
     let missing = OPTIONAL.iter().filter(|one| !one.is_here());
-    let names = redis.into_iter().chain(missing.map(|one| one.package));
+    let names = needed.chain(missing.map(|one| one.package));
     let names: Vec<&str> = names.collect();
     if let Some(sudo) = apt_prefix()
         && !names.is_empty()
@@ -110,7 +105,7 @@ fn packages() -> Result<(), Failure> {
             );
         }
     }
-    redis_server()
+    servers.iter().try_for_each(install)
 }
 
 /// The accessibility checker axe-core, which runs in the pages that it checks, at this version.
@@ -152,61 +147,37 @@ fn component(name: &str, proof: &str) -> Result<(), Failure> {
 }
 
 /// Installs it where it is still missing, with what its installer prints.
-fn redis_server() -> Result<(), Failure> {
-    match installed_version() {
-        Some(version) if version >= OLDEST_REDIS => {
-            println!("  redis-server: found, version {}.{}", version.0, version.1);
-            return Ok(());
-        }
-        Some((major, minor)) => {
-            println!("  redis-server: {major}.{minor} is too old, 7.0 is needed");
-        }
-        None => println!("  redis-server: not on PATH, and the tests start real servers"),
+fn install(server: &Server) -> Result<(), Failure> {
+    if server.judge() {
+        return Ok(());
     }
-    for call in installation()? {
+    let by_hand = || server.by_hand();
+    for call in installation(server).ok_or_else(|| Failure(by_hand()))? {
         call.run()
-            .map_err(|failure| Failure(format!("{failure}\n{BY_HAND}")))?;
+            .map_err(|failure| Failure(format!("{failure}\n{}", by_hand())))?;
     }
-    match installed_version() {
-        Some(version) if version >= OLDEST_REDIS => Ok(()),
-        Some((major, minor)) => Err(Failure(format!(
-            "the packages of this system have redis-server {major}.{minor}, 7.0 is needed; {BY_HAND}"
-        ))),
-        None => Err(Failure(format!(
-            "redis-server is still not on PATH; {BY_HAND}"
-        ))),
-    }
+    let is_here = server.judge();
+    is_here.then_some(()).ok_or_else(|| Failure(by_hand()))
 }
 
-fn installed_version() -> Option<(u32, u32)> {
-    version(&Call::new("redis-server --version").output()?)
-}
-
-/// The version in `Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 ..`.
-fn version(text: &str) -> Option<(u32, u32)> {
-    let number = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
-    let mut parts = number.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-/// The commands that install redis-server here, or what a person has to do.
-fn installation() -> Result<Vec<Call>, Failure> {
+/// The commands that install a server here, if any.
+fn installation(server: &Server) -> Option<Vec<Call>> {
+    let Server {
+        package,
+        brew,
+        port,
+        ..
+    } = server;
     if OS == "macos" && Call::new("brew --version").succeeds() {
-        println!("  installing redis with Homebrew (the tests start servers of their own)");
-        return Ok(vec![Call::new("brew install redis")]);
+        println!("  installing {brew} with Homebrew (the tests start servers of their own)");
+        return Some(vec![Call::new("brew install").word(*brew)]);
     }
-    if let Some(sudo) = apt_prefix() {
-        println!(
-            "  installing redis-server with apt-get. The package may start a service on port 6379,"
-        );
-        println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
-        return Ok(apt(sudo, "redis-server").into());
-    }
-    Err(Failure(format!(
-        "redis-server is needed and cannot be installed from here; {BY_HAND}"
-    )))
+    let sudo = apt_prefix()?;
+    println!(
+        "  installing {package} with apt-get. The package may start a service on port {port},"
+    );
+    println!("  which the tests do not use: `systemctl disable --now {package}` ends it.");
+    Some(apt(sudo, package).into())
 }
 
 /// What stands before apt-get, where this user may install packages with it.
@@ -234,18 +205,4 @@ fn apt(sudo: &str, packages: &str) -> [Call; 2] {
              apt-get install --quiet --yes --no-install-recommends {packages}"
         )),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_is_read_from_what_redis_prints() {
-        let text = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4";
-        assert_eq!(version(text), Some((7, 0)));
-        assert_eq!(version("Redis server v=8.10.0 sha=0"), Some((8, 10)));
-        assert_eq!(version("command not found"), None);
-        assert!(Some((6, 2)) < Some(OLDEST_REDIS) && (10, 0) > OLDEST_REDIS);
-    }
 }

@@ -18,9 +18,13 @@ mod install;
 mod left_out;
 mod oldest;
 mod pictures;
+// One list of folders for this program and the tests.
+#[path = "../../tests/src/program_folders.rs"]
+mod program_folders;
 mod programs;
 mod proof;
 mod schemathesis;
+mod server;
 mod soak;
 mod step;
 mod table;

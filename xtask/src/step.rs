@@ -8,7 +8,7 @@ use crate::proof;
 /// One step; [`Gate::steps`](crate::gate::Gate::steps) has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
-    /// Install redis-server, rustfmt and clippy where they are missing.
+    /// Install redis-server, PostgreSQL, rustfmt and clippy where they are missing.
     Install,
     /// Is the code formatted?
     Fmt,

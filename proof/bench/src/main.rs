@@ -26,7 +26,8 @@ mod memory;
 mod peers;
 mod plot;
 mod process;
-// One server fixture for tests and benchmark, without the rest of the tests' dependencies.
+// One server fixture for tests and benchmark, without the rest of the tests' dependencies. It has
+// a second file, watched_process.rs.
 #[allow(
     dead_code,
     unreachable_pub,
@@ -40,6 +41,13 @@ mod sender;
 mod stage;
 mod throughput;
 mod wall;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/watched_process.rs"]
+mod watched_process;
 mod worker;
 
 use std::path::PathBuf;

@@ -17,7 +17,8 @@ mod idle;
 mod late;
 mod pull;
 mod push;
-// One server fixture for tests and benchmark, without the rest of the tests' dependencies.
+// One server fixture for tests and benchmark, without the rest of the tests' dependencies. It has
+// a second file, watched_process.rs.
 #[allow(
     dead_code,
     unreachable_pub,
@@ -26,6 +27,13 @@ mod push;
 #[path = "../../../tests/src/redis_server.rs"]
 mod redis_server;
 mod server;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/watched_process.rs"]
+mod watched_process;
 mod work;
 
 use std::path::PathBuf;
