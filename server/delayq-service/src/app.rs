@@ -1,5 +1,6 @@
 //! State shared by all requests.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use delayq_plugin::store::StoreOptions;
@@ -16,9 +17,21 @@ use crate::place::PlaceBook;
 use crate::space::Spaces;
 use crate::stop::Stopping;
 
-/// State shared by all requests. Cheap to clone.
+/// State shared by all requests. A clone costs one count, as a request makes several.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Shared>);
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// What all requests share.
+#[derive(Clone, Debug)]
+pub struct Shared {
     pub config: Arc<Config>,
     pub spaces: Arc<Spaces>,
     /// The store of the server's own data, such as tokens.
@@ -53,7 +66,7 @@ impl App {
             Arc::clone(&tokens),
             stopping.clone(),
         );
-        Ok(Self {
+        Ok(Self(Arc::new(Shared {
             spaces,
             limits: Arc::new(Limits::new(&config)),
             bodies: BodyRoom::new(config.connections.max_body_bytes),
@@ -64,7 +77,17 @@ impl App {
             meter,
             stopping,
             draining,
-        })
+        })))
+    }
+
+    /// The same server with another configuration.
+    #[must_use]
+    pub fn configured(&self, config: Config) -> Self {
+        let config = Arc::new(config);
+        Self(Arc::new(Shared {
+            config,
+            ..Shared::clone(self)
+        }))
     }
 
     /// All metrics as text; `None` if the process has another recorder.

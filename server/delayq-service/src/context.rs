@@ -127,6 +127,15 @@ impl Context {
         })
     }
 
+    /// True if the token or the namespace limits the number of pending tasks.
+    pub fn limits_pending(&self) -> bool {
+        self.caller
+            .token
+            .max_pending
+            .or(self.space.limits.max_pending)
+            .is_some()
+    }
+
     /// Refuses a caller that may not create tasks, where `what` does.
     ///
     /// # Errors

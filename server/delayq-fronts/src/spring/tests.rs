@@ -46,8 +46,8 @@ impl Site {
         let token = server.new_token("spring", &scopes, "default", &[]).await;
         let mut config = Config::clone(&server.app.config);
         config.spring.token.clone_from(&token);
-        let mut app = server.app.clone();
-        app.config = Arc::new(config);
+        let app = &server.app;
+        let app = app.configured(config);
         let app = router(app);
         Self { server, app, token }
     }
@@ -273,10 +273,10 @@ async fn no_answer_repeats_the_token_of_its_path() {
         assert!(!body.contains(&site.token), "{body}");
     }
     // Where no token is needed.
-    let mut app = site.server.app.clone();
+    let app = &site.server.app;
     let mut config = Config::clone(&app.config);
     config.spring.token = "optional".to_owned();
-    app.config = Arc::new(config);
+    let app = app.configured(config);
     let request = Request::get("/task/type/list").body(Body::empty()).unwrap();
     let response = router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);

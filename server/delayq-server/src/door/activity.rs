@@ -1,36 +1,79 @@
 //! What a connection is busy with, so that an idle one can be closed.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::watch;
+use tokio::time::Instant;
 
-/// The number of requests of a connection that are under way.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Activity(watch::Sender<usize>);
+/// The requests of a connection. The time of the last change is read when the connection may have
+/// been idle for too long, so a request costs no wake-up and sets no timer.
+#[derive(Clone, Debug)]
+pub(super) struct Activity(Arc<Requests>);
+
+#[derive(Debug)]
+struct Requests {
+    opened_at: Instant,
+    /// Requests under way.
+    running: AtomicUsize,
+    /// Milliseconds from the opening to the last begin or end of a request, plus one; 0 before the
+    /// first request.
+    changed: AtomicU64,
+}
 
 impl Activity {
-    /// Begins a request. It ends when the guard is dropped.
-    pub(super) fn begin(&self) -> Busy {
-        self.0.send_modify(|requests| *requests += 1);
-        Busy(self.0.clone())
+    /// Of a connection that was opened now.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Requests {
+            opened_at: Instant::now(),
+            running: AtomicUsize::new(0),
+            changed: AtomicU64::new(0),
+        }))
     }
 
-    /// The number of requests, and its changes.
-    pub(super) fn watch(&self) -> watch::Receiver<usize> {
-        self.0.subscribe()
+    /// Begins a request. It ends when the guard is dropped.
+    pub(super) fn begin(&self) -> Busy {
+        self.0.running.fetch_add(1, Ordering::Relaxed);
+        self.0.touch();
+        Busy(Arc::clone(&self.0))
+    }
+
+    /// True if a request has begun.
+    pub(super) fn is_used(&self) -> bool {
+        self.0.changed.load(Ordering::Acquire) > 0
+    }
+
+    /// The time since when no request has been under way; the present time during a request, and
+    /// the time of the opening before the first one.
+    pub(super) fn idle_since(&self) -> Instant {
+        let changed = self.0.changed.load(Ordering::Acquire);
+        if self.0.running.load(Ordering::Relaxed) > 0 {
+            return Instant::now();
+        }
+        self.0.opened_at + Duration::from_millis(changed.saturating_sub(1))
+    }
+}
+
+impl Requests {
+    fn touch(&self) {
+        let since = self.opened_at.elapsed().as_millis();
+        let since = u64::try_from(since).unwrap_or(u64::MAX - 1);
+        self.changed.fetch_max(since + 1, Ordering::Release);
     }
 }
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Busy(watch::Sender<usize>);
+pub(super) struct Busy(Arc<Requests>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.send_modify(|requests| *requests -= 1);
+        self.0.touch();
+        self.0.running.fetch_sub(1, Ordering::Release);
     }
 }
 

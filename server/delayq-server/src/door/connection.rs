@@ -65,7 +65,7 @@ impl Connection {
             _open: OpenConnection::new(door.name),
             door,
             peer,
-            activity: Activity::default(),
+            activity: Activity::new(),
         }
     }
 
@@ -111,10 +111,11 @@ impl Connection {
         let (builder, written) = (self.builder(), Written::default());
         let stream = TokioIo::new(written.of(stream));
         let mut connection = pin!(builder.serve_connection(stream, service));
-        let mut requests = self.activity.watch();
         let idle_timeout = door.bounds.header_timeout();
         let mut idle = pin!(tokio::time::sleep(idle_timeout));
-        let (mut is_stopping, mut is_used, mut is_closing) = (false, false, false);
+        let (mut stopping, mut cut) = (pin!(door.stopping.ended()), pin!(door.cut.cancelled()));
+        let (mut is_stopping, mut is_closing) = (false, false);
+        let mut waits_since = Instant::now();
         loop {
             tokio::select! {
                 // The end of a long request counts before the time that passed during it.
@@ -125,22 +126,24 @@ impl Connection {
                     }
                     return;
                 }
-                () = door.stopping.ended(), if !is_stopping => {
+                () = stopping.as_mut(), if !is_stopping => {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                // Does not end, because the connection has a sender itself.
-                _ = requests.changed() => {
-                    is_used = true;
-                    idle.as_mut().reset(Instant::now() + idle_timeout);
-                }
                 // Also applies to a client that sends too little to tell HTTP/1 from HTTP/2.
-                () = idle.as_mut(), if *requests.borrow() == 0 => {
-                    if written.is_read() {
-                        idle.as_mut().reset(Instant::now() + idle_timeout);
+                () = idle.as_mut() => {
+                    let now = Instant::now();
+                    waits_since = waits_since.max(self.activity.idle_since());
+                    if waits_since + idle_timeout > now {
+                        idle.as_mut().reset(waits_since + idle_timeout);
                         continue;
                     }
-                    if is_closing || !is_used {
+                    waits_since = now;
+                    idle.as_mut().reset(now + idle_timeout);
+                    if written.is_read() {
+                        continue;
+                    }
+                    if is_closing || !self.activity.is_used() {
                         debug!(%peer, "an idle connection is closed");
                         return;
                     }
@@ -148,9 +151,8 @@ impl Connection {
                     // to close the connection.
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();
-                    idle.as_mut().reset(Instant::now() + idle_timeout);
                 }
-                () = door.cut.cancelled() => return,
+                () = cut.as_mut() => return,
             }
         }
     }

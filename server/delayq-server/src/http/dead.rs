@@ -141,7 +141,7 @@ async fn requeue(
     let interval = dead.interval.as_deref();
     let interval = interval.map_or(Ok(Duration::ZERO), read_span)?;
     let requeue = DeadChange::Requeue { interval };
-    change(&allowed, app.tokens, task_type, &dead, requeue).await
+    change(&allowed, Arc::clone(&app.tokens), task_type, &dead, requeue).await
 }
 
 /// Remove dead tasks for good.
@@ -163,7 +163,14 @@ async fn discard(
     if dead.interval.is_some() {
         return Err(Problem::bad_request("interval: only of a requeue"));
     }
-    change(&allowed, app.tokens, task_type, &dead, DeadChange::Discard).await
+    change(
+        &allowed,
+        Arc::clone(&app.tokens),
+        task_type,
+        &dead,
+        DeadChange::Discard,
+    )
+    .await
 }
 
 /// Makes the change, or reports how many tasks it would affect.

@@ -24,7 +24,7 @@ const PREFIX: &str = "delayq-";
 /// The parts that each route reads, by its method and path.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
-    known: Arc<HashMap<(String, String), Reads>>,
+    known: Arc<HashMap<String, HashMap<String, Reads>>>,
     body_timeout: Duration,
 }
 
@@ -41,12 +41,12 @@ struct Reads {
 impl Routes {
     /// Those of a document.
     pub(super) fn of(document: &Value, body_timeout: Duration) -> Self {
-        let mut known = HashMap::new();
+        let mut known: HashMap<_, HashMap<_, _>> = HashMap::new();
         let paths = document.get("paths").and_then(Value::as_object);
         for (path, methods) in paths.into_iter().flatten() {
             for (method, route) in methods.as_object().into_iter().flatten() {
-                let route_key = (method.to_ascii_uppercase(), path.clone());
-                known.insert(route_key, Reads::of(route));
+                let of_path = known.entry(path.clone()).or_default();
+                of_path.insert(method.to_ascii_uppercase(), Reads::of(route));
             }
         }
         Self {
@@ -111,8 +111,8 @@ impl Reads {
 /// Finds what is stray, for the route to refuse once the caller is admitted.
 pub(super) async fn note(State(routes): State<Routes>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>();
-    let key = path.map(|path| (request.method().to_string(), path.as_str().to_owned()));
-    let Some(reads) = key.and_then(|key| routes.known.get(&key)) else {
+    let of_path = path.and_then(|path| routes.known.get(path.as_str()));
+    let Some(reads) = of_path.and_then(|known| known.get(request.method().as_str())) else {
         return next.run(request).await;
     };
     let (mut parts, body) = request.into_parts();
@@ -120,7 +120,7 @@ pub(super) async fn note(State(routes): State<Routes>, request: Request, next: N
     let mut problem = reads.problem(query, &parts.headers);
     let body = if reads.has_body {
         body
-    } else if has_content(body, routes.body_timeout).await {
+    } else if !body.is_end_stream() && Box::pin(has_content(body, routes.body_timeout)).await {
         let text = format!("this route reads no body: {}", reads.takes());
         problem = problem.or_else(|| Some(Problem::bad_request(text)));
         Body::empty()
@@ -135,9 +135,6 @@ pub(super) async fn note(State(routes): State<Routes>, request: Request, next: N
 
 /// Returns true if a body has content. A body that does not arrive in time counts as content.
 async fn has_content(mut body: Body, within: Duration) -> bool {
-    if body.is_end_stream() {
-        return false;
-    }
     let first = async {
         while let Some(Ok(frame)) = body.frame().await {
             if frame.data_ref().is_some_and(|data| !data.is_empty()) {

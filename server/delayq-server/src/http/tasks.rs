@@ -1,6 +1,7 @@
 //! One task: create, find, cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::Path;
@@ -8,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
-use delayq_plugin::{DelayQueueJob, TaskReply, TaskState};
+use delayq_plugin::{DelayQueueJob, TaskId, TaskReply, TaskState, TaskType};
 use delayq_service::access::{Read, Submit};
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
@@ -104,17 +105,7 @@ async fn send(
     let task_type = submission.task.task_type.clone();
     let receipt = submit_one(allowed, submission).await?;
     if let Some(wait) = wait {
-        let id = receipt.id;
-        let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
-        // The task is accepted, even if the wait fails.
-        let end = end.await.map_err(Problem::from);
-        // The token may have been revoked meanwhile.
-        let end = end.and_then(|end| allowed.recheck().map(|()| end));
-        let end = end.unwrap_or_else(|error| {
-            tracing::debug!(%task_type, %id, %error, "the wait for a reply failed");
-            TaskReply::pending(task_type, id)
-        });
-        return answer(&allowed.space.namespace, end);
+        return Box::pin(answer_of(allowed, task_type, receipt.id, wait)).await;
     }
     let accepted = Accepted::from(receipt);
     let status = match accepted.outcome {
@@ -122,6 +113,25 @@ async fn send(
         _ => StatusCode::CREATED,
     };
     Ok((status, Json(accepted)).into_response())
+}
+
+/// Waits for the reply of a task that was just accepted.
+async fn answer_of(
+    allowed: &Allowed<Submit>,
+    task_type: TaskType,
+    id: TaskId,
+    wait: Duration,
+) -> Result<Response, Problem> {
+    let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
+    // The task is accepted, even if the wait fails.
+    let end = end.await.map_err(Problem::from);
+    // The token may have been revoked meanwhile.
+    let end = end.and_then(|end| allowed.recheck().map(|()| end));
+    let end = end.unwrap_or_else(|error| {
+        tracing::debug!(%task_type, %id, %error, "the wait for a reply failed");
+        TaskReply::pending(task_type, id)
+    });
+    answer(&allowed.space.namespace, end)
 }
 
 /// Find a task. An ended task is remembered for the retention time.

@@ -169,15 +169,19 @@ pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, P
     let mut tasks: Vec<_> = checked.collect();
     if is_whole {
         let all = tasks.into_iter().collect::<Result<Vec<_>, Problem>>()?;
-        reserve_room(context, all.len() as u64).await?;
+        if context.limits_pending() {
+            Box::pin(reserve_room(context, all.len() as u64)).await?;
+        }
         tasks = all.into_iter().map(Ok).collect();
-    } else {
-        reserve_each(context, &mut tasks).await;
+    } else if context.limits_pending() {
+        Box::pin(reserve_each(context, &mut tasks)).await;
     }
     let mut ready = Vec::with_capacity(tasks.len());
     for task in tasks {
         ready.push(match task {
-            Ok(task) => task.with_target(context).await,
+            // Boxed, as few tasks have one: a large future is moved with every request.
+            Ok(task) if task.target.is_some() => Box::pin(task.with_target(context)).await,
+            Ok(task) => Ok(task),
             Err(problem) => Err(problem),
         });
     }
@@ -259,7 +263,11 @@ async fn store(context: &Context, tasks: Vec<Result<Submission, Problem>>) -> Ve
         });
     }
     let mut without = context.tasks().submit(without).await.into_iter();
-    let mut with = space.within.submit(with).await.into_iter();
+    let with = match with.is_empty() {
+        true => Vec::new(),
+        false => space.within.submit(with).await,
+    };
+    let mut with = with.into_iter();
     let submitted = order.into_iter().map(|has_target| {
         let next = if has_target? {
             with.next()

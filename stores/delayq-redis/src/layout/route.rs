@@ -100,13 +100,18 @@ impl Route<'_> {
             own.indexes.push(index);
             own.tasks.push(task);
         }
-        let submits = by_shard.into_values().map(async |mut own: ShardTasks| {
+        let mut submits = by_shard.into_values().map(async |mut own: ShardTasks| {
             let tasks = std::mem::take(&mut own.tasks);
             let landings = own.shard.submit(tasks).await;
             (own, landings)
         });
+        let landed = match (submits.next(), submits.len()) {
+            // The usual case needs no join.
+            (Some(only), 0) => vec![only.await],
+            (first, _) => join_all(first.into_iter().chain(submits)).await,
+        };
         let mut sealed = Vec::new();
-        for (own, landings) in join_all(submits).await {
+        for (own, landings) in landed {
             for (index, landing) in own.indexes.into_iter().zip(landings) {
                 let outcome = match landing {
                     Ok(Landing::Sealed(task)) => {
