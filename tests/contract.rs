@@ -11,6 +11,27 @@ mod on_sqlite {
     delayq_testing::clock_suite!(Sqlite::default());
 }
 
+mod on_postgres {
+    use delayq_testing::contract::Damaged;
+    use delayq_tests::stores::Postgres;
+
+    delayq_testing::contract_suite!(Postgres);
+    delayq_testing::id_suite!(Postgres);
+    delayq_testing::limit_suite!(Postgres);
+    delayq_testing::shared_suite!(Postgres);
+
+    /// A row that is gone leaves no place behind, so of the damages there are two.
+    #[tokio::test]
+    async fn damage_is_found_and_blocks_nothing() {
+        use delayq_testing::contract;
+        contract::the_audit_finds_a_task_that_has_lost_its_place(&Damaged::open(Postgres).await)
+            .await;
+        contract::the_audit_finds_a_flipped_bit(&Damaged::open(Postgres).await).await;
+        let damaged = Damaged::open(Postgres).await;
+        contract::a_corrupt_task_goes_to_dead_and_blocks_nothing(&damaged).await;
+    }
+}
+
 /// What else there is of it is on the cluster, whose scripts are the same.
 mod on_sharded_redis {
     use delayq_tests::stores::{Redis, Sharded};

@@ -8,12 +8,14 @@
 
 mod memory;
 mod multi_server;
+mod postgres;
 mod redis;
 mod sharded;
 mod sqlite;
 
 pub use memory::Memory;
 pub use multi_server::{RedisCluster, ReplicatedRedis};
+pub use postgres::Postgres;
 pub use redis::{Redis, RestrictedRedis};
 pub use sharded::Sharded;
 pub use sqlite::Sqlite;

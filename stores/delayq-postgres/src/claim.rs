@@ -1,0 +1,472 @@
+//! Claim: in one statement where nothing but due tasks is concerned, else in a transaction.
+
+use std::time::{Duration, Instant};
+
+use delayq_core::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, expiry_text};
+use delayq_core::name::{TaskId, TaskType};
+use delayq_core::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
+use delayq_core::time::{Timestamp, duration_ms};
+use delayq_core::{Bucket, Error, Result};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::connection::Session;
+use crate::error::Outcome;
+use crate::row::{Status, StoredExpiry, TaskRow, unsigned};
+use crate::statements::Statements;
+use crate::store::PostgresStore;
+use crate::type_tx::{TypeTx, reading};
+
+/// How far below the present time the scans of a claim begin. Only a transaction that stays open
+/// longer can commit a task below.
+const SLACK_MS: i64 = 10_000;
+
+/// How often a claim scans from the beginning.
+const WHOLE: Duration = Duration::from_secs(1);
+
+/// The same while such scans are slow and find nothing, which a transaction that is held open
+/// causes: the dead rows of earlier claims stay.
+const WHOLE_IF_SLOW: Duration = Duration::from_secs(10);
+
+/// A scan for expired locks that takes longer than this is slow.
+const SLOW_PROBE_US: i64 = 1_000;
+
+const CLAIM: &str = "SELECT * FROM {s}.claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+const EXPIRED: &str = "SELECT * FROM {s}.expired_v1($1, $2, $3)";
+const DUE: &str = "SELECT * FROM {s}.due_v1($1, $2, $3)";
+const NEXT: &str = "SELECT * FROM {s}.next_v1($1)";
+const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
+const LIMIT: &str = "UPDATE {s}.types SET tat = $2, is_held_back = $3, is_limited = true \
+    WHERE id = $1";
+
+/// Where the scans of a bucket begin: no task below is due, no lock below expires, as far as this
+/// process knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Floors {
+    due: i64,
+    /// The first lock that a claim saw.
+    lock: i64,
+    whole_at: Option<Instant>,
+    is_slow: bool,
+}
+
+impl Floors {
+    /// The floors of a claim that begins now: due tasks, locks.
+    fn next(&mut self) -> (i64, i64) {
+        let every = if self.is_slow { WHOLE_IF_SLOW } else { WHOLE };
+        if self.whole_at.is_none_or(|at| at.elapsed() >= every) {
+            self.whole_at = Some(Instant::now());
+            self.is_slow = false;
+            return (0, 0);
+        }
+        (self.due, if self.is_slow { self.lock } else { 0 })
+    }
+
+    /// A lock of this process may expire at this time.
+    pub(crate) fn note_lock(&mut self, until: Timestamp) {
+        self.lock = self.lock.min(until.as_millis());
+    }
+
+    fn learn(&mut self, fast: &Fast, request: &ClaimRequest) {
+        let seen = fast.claimed.now.as_millis();
+        let last = fast
+            .claimed
+            .tasks
+            .last()
+            .map(|task| task.due_at.as_millis());
+        let done = match last {
+            Some(last) if fast.claimed.tasks.len() >= request.limit.min(MAX_BATCH) => last,
+            _ => seen,
+        };
+        self.due = done.min(seen) - SLACK_MS;
+        self.is_slow |= fast.probe_us > SLOW_PROBE_US;
+        self.lock = fast.next_lock.map_or(seen, Timestamp::as_millis).max(seen);
+    }
+}
+
+/// The answer of the fast way.
+struct Fast {
+    claimed: Claimed,
+    is_slow: bool,
+    probe_us: i64,
+    next_due: Option<Timestamp>,
+    next_lock: Option<Timestamp>,
+    /// Tasks whose record is damaged: they have a lock now.
+    damaged: Vec<(String, String)>,
+}
+
+impl Fast {
+    fn read(rows: &[Row], guard: Timestamp) -> Outcome<Self> {
+        let Some(head) = rows.first() else {
+            let error = Error::corrupt("claim_v1", "it has no answer");
+            return Err(error.into());
+        };
+        let reading = reading(head.try_get("o_now_us")?);
+        let now = reading.now.min(guard);
+        let time = |column| -> Outcome<Option<Timestamp>> {
+            let ms: Option<i64> = head.try_get(column)?;
+            Ok(ms.map(Timestamp::from_millis))
+        };
+        let mut claimed = Claimed::nothing(now, reading.now);
+        claimed.high_water = unsigned(head.try_get("o_high")?);
+        let (next_due, next_lock) = (time("o_next_due")?, time("o_next_lock")?);
+        let outlook = Outlook {
+            reading,
+            now,
+            due: next_due,
+            lock: next_lock,
+            is_full: false,
+            again_at: None,
+        };
+        claimed.next_in = outlook.next_in();
+        let probe_us: Option<i64> = head.try_get("o_probe_us")?;
+        let mut fast = Self {
+            claimed,
+            is_slow: head.try_get("o_is_slow")?,
+            probe_us: probe_us.unwrap_or(0),
+            next_due,
+            next_lock,
+            damaged: Vec::new(),
+        };
+        for row in rows.iter().skip(1) {
+            fast.add(&read_claimed(row)?, row)?;
+        }
+        Ok(fast)
+    }
+
+    fn add(&mut self, task: &TaskRow, row: &Row) -> Outcome<()> {
+        let due_at = Timestamp::from_millis(row.try_get("o_due_at")?);
+        let damage = task.damage();
+        let book = task.live().filter(|_| damage.is_none());
+        match book.and_then(|book| task.claimed(book, due_at)) {
+            Some(claimed) => self.claimed.tasks.push(claimed),
+            None => {
+                let damage = damage.unwrap_or_else(|| "corrupt: its id is damaged".to_owned());
+                self.damaged.push((task.id.clone(), damage));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a task that the fast way has locked.
+fn read_claimed(row: &Row) -> Outcome<TaskRow> {
+    let small = |column| -> Outcome<u32> {
+        let count: i32 = row.try_get(column)?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    };
+    let text = |column| -> Outcome<Option<String>> {
+        let bytes: Option<Vec<u8>> = row.try_get(column)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let succeeded: Option<String> = row.try_get("o_succeeded")?;
+    let succeeded = succeeded.and_then(|names| serde_json::from_str(&names).ok());
+    let due: Option<i64> = row.try_get("o_due")?;
+    let due_at: i64 = row.try_get("o_due_at")?;
+    let submitted: Option<i64> = row.try_get("o_submitted")?;
+    let message: Option<Vec<u8>> = row.try_get("o_message")?;
+    let book = machine::Bookkeeping {
+        failures: small("o_failures")?,
+        lock_expiries: small("o_lock_expiries")?,
+        releases: small("o_releases")?,
+        requeues: small("o_requeues")?,
+        asked_due: Timestamp::from_millis(due.unwrap_or(due_at)),
+        ..machine::Bookkeeping::accepted(
+            delayq_core::When::At(Timestamp::from_millis(due_at)),
+            Timestamp::ZERO.into(),
+        )
+    };
+    let until = Timestamp::from_millis(row.try_get("o_until")?);
+    let book = book.locked(unsigned(row.try_get("o_fence")?), until);
+    Ok(TaskRow {
+        id: row.try_get("o_id")?,
+        status: Status::Live(book),
+        state_code: 1,
+        flags: 0,
+        submitted: Timestamp::from_millis(submitted.unwrap_or(0)),
+        expiry: StoredExpiry {
+            at: row.try_get("o_expires_at")?,
+            after: row.try_get("o_expires_after")?,
+        },
+        checksum: row.try_get("o_checksum")?,
+        holder: None,
+        succeeded: succeeded.unwrap_or_default(),
+        errors: String::new(),
+        last_error: text("o_last_error")?,
+        note: text("o_note")?,
+        headers: row.try_get("o_headers")?,
+        message: message.unwrap_or_default(),
+    })
+}
+
+impl PostgresStore {
+    pub(crate) async fn claim_from(
+        &self,
+        bucket: &Bucket,
+        request: &ClaimRequest,
+    ) -> Result<Claimed> {
+        let task_type = bucket.task_type();
+        let floors = self.with_floors(task_type, Floors::next);
+        let fast = self.claim_fast(task_type, request, floors).await?;
+        self.with_floors(task_type, |known| known.learn(&fast, request));
+        let (mut claimed, mut next_due) = (fast.claimed, fast.next_due);
+        if fast.is_slow {
+            (claimed, next_due) = self.claim_slowly(task_type, request).await?;
+        } else if !fast.damaged.is_empty() {
+            let ended = self.bury(task_type, fast.damaged).await?;
+            claimed.ended.extend(ended);
+        }
+        self.wakes.planned(task_type, next_due);
+        Ok(claimed)
+    }
+
+    async fn claim_fast(
+        &self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+        (due_floor, lock_floor): (i64, i64),
+    ) -> Result<Fast> {
+        let sql = self.sql(CLAIM);
+        let (namespace, name) = self.key(task_type);
+        let limit = i32::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
+        let lock_ms = lock_ms(request.lock_for);
+        let holder = request
+            .holder
+            .as_ref()
+            .map(|holder| holder.short().to_owned());
+        let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
+        let guard = request.caller_now.plus(CLOCK_GUARD);
+        let guard_ms = guard.as_millis();
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, namespace, name) = (sql.clone(), namespace.clone(), name.clone());
+                let holder = holder.clone();
+                Box::pin(async move {
+                    let values: crate::connection::Values<'_> = &[
+                        (&namespace, Type::TEXT),
+                        (&name, Type::TEXT),
+                        (&limit, Type::INT4),
+                        (&lock_ms, Type::INT8),
+                        (&holder, Type::TEXT),
+                        (&is_limited, Type::BOOL),
+                        (&guard_ms, Type::INT8),
+                        (&due_floor, Type::INT8),
+                        (&lock_floor, Type::INT8),
+                    ];
+                    let rows = session.write(&sql, values).await?;
+                    Fast::read(&rows, guard)
+                })
+            })
+            .await
+    }
+
+    async fn claim_slowly(
+        &self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+    ) -> Result<(Claimed, Option<Timestamp>)> {
+        let (sql, key, request) = (
+            self.statements.clone(),
+            self.key(task_type),
+            request.clone(),
+        );
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, key, request) = (sql.clone(), key.clone(), request.clone());
+                Box::pin(async move { claim_in(session, &sql, &key, &request).await })
+            })
+            .await
+    }
+
+    /// Ends damaged tasks that have just got a lock.
+    async fn bury(
+        &self,
+        task_type: &TaskType,
+        damaged: Vec<(String, String)>,
+    ) -> Result<Vec<ClaimEnd>> {
+        let (sql, key) = (self.statements.clone(), self.key(task_type));
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, key, damaged) = (sql.clone(), key.clone(), damaged.clone());
+                Box::pin(async move {
+                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
+                    let ids: Vec<&str> = damaged.iter().map(|(id, _)| id.as_str()).collect();
+                    let id = tx.row.id;
+                    let values: crate::connection::Values<'_> =
+                        &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
+                    let mut rows = tx.rows(TASKS, values).await?;
+                    let mut ended = Vec::new();
+                    for row in &mut rows {
+                        let damage = damaged.iter().find(|(id, _)| *id == row.id);
+                        let task = row.live().copied();
+                        let (Some((_, damage)), Some(task)) = (damage, task) else {
+                            continue;
+                        };
+                        let now = tx.now();
+                        row.end_attempt(task.died(now), now, damage);
+                        row.last_error = Some(damage.clone());
+                        tx.change(row);
+                        if let Ok(id) = TaskId::new(&row.id) {
+                            ended.push(ClaimEnd::new(id, EndCause::Corrupt));
+                        }
+                    }
+                    tx.finish().await?;
+                    Ok(ended)
+                })
+            })
+            .await
+    }
+}
+
+/// The length of a lock, which ends at the last time at the latest.
+pub(crate) fn lock_ms(lock_for: Duration) -> i64 {
+    duration_ms(lock_for).min(Timestamp::MAX.as_millis())
+}
+
+/// A claim with all its decisions, in a transaction. Also returns the first due time.
+async fn claim_in(
+    session: &mut Session,
+    sql: &Statements,
+    key: &(String, String),
+    request: &ClaimRequest,
+) -> Outcome<(Claimed, Option<Timestamp>)> {
+    let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
+    let mut tx = TypeTx::begin(session, sql, (&key.0, &key.1), true).await?;
+    let reading = tx.row.reading;
+    let now = reading.now.min(request.caller_now.plus(CLOCK_GUARD));
+    let mut claimed = Claimed::nothing(now, reading.now);
+    if !tx.row.is_known() {
+        tx.finish().await?;
+        return Ok((claimed, None));
+    }
+    claimed.high_water = tx.row.fence;
+    if let Some(until) = tx.row.pause() {
+        let has_end = until < Timestamp::MAX;
+        claimed.next_in = has_end.then(|| until.since(reading.now));
+        tx.finish().await?;
+        return Ok((claimed, None));
+    }
+    let request = &request.clone().under(tx.row.fleet);
+    let running = usize::try_from(tx.row.running).unwrap_or(usize::MAX);
+    let mut quota = Quota::new(request, tx.row.tat, reading, running);
+    let mut rows = locked(&mut tx, EXPIRED, reading.now, quota.limit).await?;
+    let due = locked(&mut tx, DUE, now, quota.due(rows.len())).await?;
+    rows.extend(due);
+    for row in &mut rows {
+        take(&mut tx, row, request, &mut claimed)?;
+    }
+    let tat = quota.take(claimed.tasks.len()).unwrap_or(tx.row.tat);
+    let running = tx.running_after();
+    tx.flush().await?;
+    let id = tx.row.id;
+    let next = tx.session.ask(&sql.sql(NEXT), &[(&id, Type::INT4)]).await?;
+    let first = |column: usize| -> Outcome<Option<Timestamp>> {
+        let Some(row) = next.first() else {
+            return Ok(None);
+        };
+        let ms: Option<i64> = row.try_get(column)?;
+        Ok(ms.map(Timestamp::from_millis))
+    };
+    let outlook = Outlook {
+        reading,
+        now,
+        due: first(0)?,
+        lock: first(1)?,
+        is_full: quota.is_full(running),
+        again_at: quota.again_at(),
+    };
+    claimed.next_in = outlook.next_in();
+    let is_held_back = tx.row.is_held_back || outlook.is_held_back();
+    let is_news = tat != tx.row.tat || is_held_back != tx.row.is_held_back;
+    if is_news || is_limited && !tx.row.is_limited {
+        let values: crate::connection::Values<'_> = &[
+            (&id, Type::INT4),
+            (&tat, Type::INT8),
+            (&is_held_back, Type::BOOL),
+        ];
+        tx.session.ask(&sql.sql(LIMIT), values).await?;
+    }
+    tx.finish().await?;
+    Ok((claimed, outlook.due))
+}
+
+async fn locked(
+    tx: &mut TypeTx<'_>,
+    query: &'static str,
+    now: Timestamp,
+    limit: usize,
+) -> Outcome<Vec<TaskRow>> {
+    let limit = i32::try_from(limit.min(MAX_BATCH)).unwrap_or(0);
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let (id, now) = (tx.row.id, now.as_millis());
+    let values: crate::connection::Values<'_> =
+        &[(&id, Type::INT4), (&now, Type::INT8), (&limit, Type::INT4)];
+    tx.rows(query, values).await
+}
+
+/// Locks a task, or ends it.
+fn take(
+    tx: &mut TypeTx<'_>,
+    row: &mut TaskRow,
+    request: &ClaimRequest,
+    claimed: &mut Claimed,
+) -> Outcome<()> {
+    let Some(before) = row.live().copied() else {
+        return Ok(());
+    };
+    let high = tx
+        .delta
+        .fence
+        .unwrap_or(tx.row.fence)
+        .max(before.settled.fence);
+    let claiming = machine::claim(&before, row.record(), high, request, claimed);
+    let claiming = claiming.ok_or_else(|| {
+        let detail = format!("no fence above {MAX_FENCE} is left");
+        Error::corrupt("the largest fence given", detail)
+    })?;
+    let now = claimed.store_now;
+    let cause = match claiming {
+        Claiming::Started { task, due_at } => {
+            tx.delta.fence = tx.delta.fence.max(Some(task.fence));
+            let is_taken_over = row.state_code == 1;
+            if is_taken_over {
+                let expired = expiry_text(row.holder.as_deref());
+                row.end_attempt(task, now, &expired);
+            } else {
+                row.status = Status::Live(task);
+            }
+            row.flags &= crate::row::HAS_FOLLOW_UP;
+            row.holder = request
+                .holder
+                .as_ref()
+                .map(|holder| holder.short().to_owned());
+            if let Some(mut handed_out) = row.claimed(&task, due_at) {
+                handed_out.is_taken_over = is_taken_over;
+                claimed.tasks.push(handed_out);
+            }
+            tx.change(row);
+            return Ok(());
+        }
+        Claiming::Ended(ended, cause) => {
+            tx.end(row, ended);
+            cause
+        }
+        Claiming::Dead(task, cause, error) => {
+            if tx.follow(row, task.settled) {
+                tx.delta.totals.count(task.state);
+            } else {
+                row.end_attempt(task, now, &error);
+                row.last_error = Some(error);
+                tx.change(row);
+            }
+            cause
+        }
+    };
+    if let Ok(id) = TaskId::new(&row.id) {
+        claimed.ended.push(ClaimEnd::new(id, cause));
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! The PostgreSQL store of delayq: tasks in the database of the application.
+//!
+//! Its hot operations are functions of the database, whose plans do not depend on statistics
+//! (`schema/*.sql`). What they leave open is decided by `delayq-core::machine` in a transaction
+//! ([`type_tx`]). Reading order: `schema/tables.sql`, `schema/submit.sql`, `schema/claim.sql`,
+//! `claim`, `settle`, `type_tx`, `connection`.
+
+mod audit;
+mod change;
+mod chronicle;
+mod claim;
+mod config;
+mod connection;
+mod documents;
+mod error;
+mod operate;
+mod preflight;
+mod presence;
+mod replies;
+mod row;
+mod schema;
+mod settle;
+mod statements;
+mod store;
+mod submit;
+mod type_tx;
+mod upkeep;
+mod wakes;
+
+pub use crate::config::{PostgresConfig, Tls};
+pub use crate::store::PostgresStore;

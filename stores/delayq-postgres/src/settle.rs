@@ -1,0 +1,333 @@
+//! Settle and extend: what the holder of a lock may do.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use delayq_core::machine::{self, Settling};
+use delayq_core::name::TaskType;
+use delayq_core::state::TaskState;
+use delayq_core::store::{
+    AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, cut_error,
+};
+use delayq_core::task::Lock;
+use delayq_core::time::Timestamp;
+use delayq_core::{Error, Result};
+use tokio_postgres::types::Type;
+
+use crate::claim::lock_ms;
+use crate::connection::{Session, Values};
+use crate::error::Outcome;
+use crate::row::{ALONE, Status, TaskRow, signed};
+use crate::store::PostgresStore;
+use crate::type_tx::TypeTx;
+
+const DONE: &str = "SELECT o_ids, o_is_freed FROM {s}.done_v1($1, $2, $3, $4)";
+const EXTEND: &str = "SELECT o_id, o_fence, o_until, o_is_cancelled \
+    FROM {s}.extend_v1($1, $2, $3, $4, $5, $6)";
+const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
+const FREE: &str = "UPDATE {s}.types SET is_held_back = false WHERE id = $1";
+const NOTE: &str = "UPDATE {s}.tasks SET last_error = $4 WHERE type = $1 AND id = $2 \
+    AND state = 3 AND settled = $3 AND last_error IS NULL RETURNING 1";
+
+/// What a step of settlements has done.
+struct Step {
+    outcomes: Vec<SettleOutcome>,
+    is_freed: bool,
+    earliest: Option<Timestamp>,
+}
+
+impl PostgresStore {
+    pub(crate) async fn settle_all(
+        &self,
+        task_type: &TaskType,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let mut outcomes = Vec::with_capacity(settlements.len());
+        let mut rest = settlements.into_iter();
+        loop {
+            let step: Vec<_> = rest.by_ref().take(MAX_BATCH).collect();
+            if step.is_empty() {
+                return Ok(outcomes);
+            }
+            let step = self.settle_step(task_type, step).await?;
+            if step.is_freed {
+                self.wakes.wake(task_type);
+            }
+            if let Some(due_at) = step.earliest {
+                self.wakes.scheduled(task_type, due_at);
+            }
+            outcomes.extend(step.outcomes);
+        }
+    }
+
+    /// Tasks that are done take one statement, all others a transaction.
+    async fn settle_step(&self, task_type: &TaskType, all: Vec<Settlement>) -> Result<Step> {
+        let mut seen = HashSet::new();
+        let is_usual = all
+            .iter()
+            .all(|one| one.end == AttemptEnd::Done && seen.insert(one.lock.id.clone()));
+        let ended = all.len();
+        if !is_usual {
+            let step = self.settle_slowly(task_type, all).await?;
+            self.forget_beyond(task_type, ended).await?;
+            return Ok(step);
+        }
+        let (done, is_freed) = self.settle_done(task_type, &all).await?;
+        let open: Vec<_> = all
+            .iter()
+            .filter(|one| !done.contains(one.lock.id.as_str()))
+            .cloned()
+            .collect();
+        let mut rest = Vec::new();
+        let mut earliest = None;
+        if !open.is_empty() {
+            let step = self.settle_slowly(task_type, open).await;
+            let step = step.map_err(|error| match error {
+                // A part of the step is applied.
+                Error::Unavailable { store, detail } if !done.is_empty() => {
+                    Error::indeterminate(store, detail)
+                }
+                error => error,
+            })?;
+            (rest, earliest) = (step.outcomes, step.earliest);
+        }
+        self.forget_beyond(task_type, done.len()).await?;
+        let mut rest = rest.into_iter();
+        let outcomes = all.iter().map(|one| {
+            if done.contains(one.lock.id.as_str()) {
+                return SettleOutcome::Settled;
+            }
+            rest.next().unwrap_or(SettleOutcome::LockLost)
+        });
+        Ok(Step {
+            outcomes: outcomes.collect(),
+            is_freed,
+            earliest,
+        })
+    }
+
+    async fn settle_done(
+        &self,
+        task_type: &TaskType,
+        all: &[Settlement],
+    ) -> Result<(HashSet<String>, bool)> {
+        let (sql, key) = (self.sql(DONE), self.key(task_type));
+        let locks: (Vec<String>, Vec<i64>) = all
+            .iter()
+            .map(|one| (one.lock.id.to_string(), signed(one.lock.fence)))
+            .unzip();
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, key, locks) = (sql.clone(), key.clone(), locks.clone());
+                Box::pin(async move {
+                    let values: Values<'_> = &[
+                        (&key.0, Type::TEXT),
+                        (&key.1, Type::TEXT),
+                        (&locks.0, Type::TEXT_ARRAY),
+                        (&locks.1, Type::INT8_ARRAY),
+                    ];
+                    let rows = session.write(&sql, values).await?;
+                    let Some(row) = rows.first() else {
+                        return Ok((HashSet::new(), false));
+                    };
+                    let ids: Vec<String> = row.try_get(0)?;
+                    Ok((ids.into_iter().collect(), row.try_get(1)?))
+                })
+            })
+            .await
+    }
+
+    async fn settle_slowly(&self, task_type: &TaskType, all: Vec<Settlement>) -> Result<Step> {
+        let (sql, key, retention) = (self.statements.clone(), self.key(task_type), self.retention);
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, key, all) = (sql.clone(), key.clone(), all.clone());
+                Box::pin(async move {
+                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
+                    if tx.row.is_limited {
+                        tx.lock_type().await?;
+                    }
+                    settle_in(tx, &all, retention).await
+                })
+            })
+            .await
+    }
+
+    pub(crate) async fn extend_all(
+        &self,
+        task_type: &TaskType,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+        is_alone: bool,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let mut outcomes = Vec::with_capacity(locks.len());
+        for step in locks.chunks(MAX_BATCH) {
+            outcomes.extend(
+                self.extend_step(task_type, step, lock_for, is_alone)
+                    .await?,
+            );
+        }
+        Ok(outcomes)
+    }
+
+    async fn extend_step(
+        &self,
+        task_type: &TaskType,
+        locks: &[Lock],
+        lock_for: Duration,
+        is_alone: bool,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let (sql, key, lock_ms) = (self.sql(EXTEND), self.key(task_type), lock_ms(lock_for));
+        let alone = if is_alone { i32::from(ALONE) } else { 0 };
+        let ids: Vec<String> = locks.iter().map(|lock| lock.id.to_string()).collect();
+        let fences: Vec<i64> = locks.iter().map(|lock| signed(lock.fence)).collect();
+        let call = self.connections.call(move |session: &mut Session| {
+            let (sql, key) = (sql.clone(), key.clone());
+            let (ids, fences) = (ids.clone(), fences.clone());
+            Box::pin(async move {
+                let values: Values<'_> = &[
+                    (&key.0, Type::TEXT),
+                    (&key.1, Type::TEXT),
+                    (&ids, Type::TEXT_ARRAY),
+                    (&fences, Type::INT8_ARRAY),
+                    (&lock_ms, Type::INT8),
+                    (&alone, Type::INT4),
+                ];
+                let rows = session.write(&sql, values).await?;
+                let read = |row: &tokio_postgres::Row| -> Outcome<((String, i64), ExtendOutcome)> {
+                    let until = Timestamp::from_millis(row.try_get(2)?);
+                    let is_cancelled: bool = row.try_get(3)?;
+                    let outcome = if is_cancelled {
+                        ExtendOutcome::CancelRequested(until)
+                    } else {
+                        ExtendOutcome::Extended(until)
+                    };
+                    Ok(((row.try_get(0)?, row.try_get(1)?), outcome))
+                };
+                rows.iter().map(read).collect::<Outcome<BTreeMap<_, _>>>()
+            })
+        });
+        let extended = call.await?;
+        let outcomes: Vec<_> = locks
+            .iter()
+            .map(|lock| {
+                let key = (lock.id.to_string(), signed(lock.fence));
+                extended
+                    .get(&key)
+                    .copied()
+                    .unwrap_or(ExtendOutcome::LockLost)
+            })
+            .collect();
+        for outcome in &outcomes {
+            if let ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) = outcome
+            {
+                self.with_floors(task_type, |floors| floors.note_lock(*until));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    pub(crate) async fn note(
+        &self,
+        task_type: &TaskType,
+        lock: &Lock,
+        error: &str,
+    ) -> Result<bool> {
+        let (sql, key) = (self.statements.clone(), self.key(task_type));
+        let (id, fence) = (lock.id.to_string(), signed(lock.fence));
+        let error = cut_error(error).as_bytes().to_vec();
+        self.connections
+            .call(move |session: &mut Session| {
+                let (sql, key, id, error) = (sql.clone(), key.clone(), id.clone(), error.clone());
+                Box::pin(async move {
+                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
+                    let values: Values<'_> = &[
+                        (&tx.row.id.clone(), Type::INT4),
+                        (&id, Type::TEXT),
+                        (&fence, Type::INT8),
+                        (&error, Type::BYTEA),
+                    ];
+                    let noted = !tx.session.ask(&sql.sql(NOTE), values).await?.is_empty();
+                    tx.delta.totals.failed += u64::from(noted);
+                    tx.finish().await?;
+                    Ok(noted)
+                })
+            })
+            .await
+    }
+}
+
+async fn settle_in(mut tx: TypeTx<'_>, all: &[Settlement], retention: Duration) -> Outcome<Step> {
+    let ids: Vec<&str> = all.iter().map(|one| one.lock.id.as_str()).collect();
+    let id = tx.row.id;
+    let values: Values<'_> = &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
+    let rows = tx.rows(TASKS, values).await?;
+    let mut rows: BTreeMap<String, TaskRow> =
+        rows.into_iter().map(|row| (row.id.clone(), row)).collect();
+    // The row locks may have taken time: waits count from the end of it.
+    tx.read_clock().await?;
+    let mut outcomes = Vec::with_capacity(all.len());
+    for one in all {
+        let now = tx.now();
+        let row = rows.get_mut(one.lock.id.as_str());
+        outcomes.push(match row.filter(|row| !row.is_over(retention, now)) {
+            Some(row) => settle(&mut tx, row, one),
+            None => SettleOutcome::LockLost,
+        });
+    }
+    let is_freed = tx.frees();
+    if is_freed {
+        let sql = tx.sql.sql(FREE);
+        tx.session.ask(&sql, &[(&id, Type::INT4)]).await?;
+    }
+    let earliest = tx.finish().await?;
+    Ok(Step {
+        outcomes,
+        is_freed,
+        earliest,
+    })
+}
+
+fn settle(tx: &mut TypeTx<'_>, row: &mut TaskRow, settlement: &Settlement) -> SettleOutcome {
+    let fence = settlement.lock.fence;
+    let task = match row.status {
+        Status::Unknown => return SettleOutcome::LockLost,
+        Status::Ended(ended) => {
+            return machine::settle_ended(&ended, fence, settlement.end.kind());
+        }
+        Status::Live(task) => task,
+    };
+    let now = tx.now();
+    let settling = machine::settle(&task, fence, &settlement.end, tx.row.reading);
+    if let Settling::NotHeld(outcome) = settling {
+        return outcome;
+    }
+    tx.delta.totals.failed += u64::from(settlement.end.is_failure());
+    match settling {
+        Settling::NotHeld(outcome) => return outcome,
+        Settling::Ended(ended) => tx.end(row, ended),
+        Settling::Changed { task, .. }
+            if task.state == TaskState::Dead && tx.follow(row, task.settled) =>
+        {
+            tx.delta.totals.count(TaskState::Dead);
+        }
+        Settling::Changed {
+            task,
+            error,
+            succeeded,
+        } => {
+            row.succeeded = succeeded.to_vec();
+            if let Some(note) = settlement.kept_note() {
+                row.note = Some(note.to_owned());
+            }
+            if let Some(error) = error {
+                row.end_attempt(task, now, error);
+                row.last_error = Some(error.to_owned());
+            } else {
+                row.status = Status::Live(task);
+            }
+            tx.change(row);
+        }
+    }
+    SettleOutcome::Settled
+}

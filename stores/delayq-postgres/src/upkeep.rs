@@ -1,0 +1,193 @@
+//! Upkeep in the background: the ledger is folded, ended tasks are forgotten, dead rows are cleaned
+//! up.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use delayq_core::Result;
+use delayq_core::name::TaskType;
+use delayq_core::time::duration_ms;
+use tokio_postgres::types::Type;
+use tracing::debug;
+
+use crate::connection::{Connections, Session, Values, WeakConnections};
+use crate::error::Outcome;
+use crate::row::signed;
+use crate::statements::Statements;
+use crate::store::PostgresStore;
+
+/// The time between two rounds.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Tasks that one statement forgets.
+const STEP: i32 = 1_000;
+
+/// Dead rows from which on the table is vacuumed: the server itself looks once a minute, and a busy
+/// type leaves more than that in a second.
+const MIN_DEAD_ROWS: i64 = 20_000;
+
+const FOLD: &str = "SELECT {s}.fold_v1()";
+const FORGET: &str = "SELECT o_forgotten, o_last FROM {s}.forget_v1($1, $2, $3, $4, $5)";
+const WITH_ENDS: &str = "SELECT t.id FROM {s}.types t JOIN {s}.counts c ON c.type = t.id \
+    WHERE t.namespace = $1 AND c.ended > 0";
+const NUMBER: &str = "SELECT id FROM {s}.types WHERE namespace = $1 AND name = $2";
+const NOW: &str = "SELECT {s}.clock_us() / 1000";
+/// A type that got a task while it was dropped is listed again.
+const LIST_AGAIN: &str = "UPDATE {s}.types t SET is_listed = true FROM {s}.counts c \
+    WHERE c.type = t.id AND NOT t.is_listed AND (c.scheduled > 0 OR c.running > 0 OR c.dead > 0)";
+const DEAD_ROWS: &str = "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables \
+    WHERE schemaname = $1 AND relname = 'tasks'";
+const OLD_REPLIES: &str = "DELETE FROM {s}.replies WHERE ctid = ANY (ARRAY(SELECT ctid \
+    FROM {s}.replies WHERE until <= {s}.clock_us() / 1000 ORDER BY until LIMIT 1000))";
+
+/// What upkeep needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) sql: Statements,
+    pub(crate) namespace: String,
+    pub(crate) retention: Duration,
+    pub(crate) remembered: usize,
+}
+
+impl Upkeep {
+    /// Runs until the store is gone.
+    pub(crate) async fn follow(self, connections: WeakConnections) {
+        let mut floors = HashMap::new();
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            let Some(open) = connections.upgrade() else {
+                return;
+            };
+            if let Err(error) = self.round(&open, &mut floors).await {
+                debug!(%error, "the upkeep is behind");
+            }
+        }
+    }
+
+    async fn round(&self, open: &Connections, floors: &mut HashMap<i32, i64>) -> Result<()> {
+        let sql = self.sql.clone();
+        let folded = open.attempt_here(move |session: &mut Session| {
+            let sql = sql.clone();
+            Box::pin(async move {
+                let rows = session.write(&sql.sql(FOLD), &[]).await?;
+                let folded: Option<i64> = match rows.first() {
+                    Some(row) => row.try_get(0)?,
+                    None => None,
+                };
+                if folded.is_some() {
+                    session.write(&sql.sql(LIST_AGAIN), &[]).await?;
+                    session.write(&sql.sql(OLD_REPLIES), &[]).await?;
+                }
+                Ok(folded)
+            })
+        });
+        let is_ours = folded.await?.is_some();
+        for id in self.types_with_ends(open).await? {
+            let floor = floors.entry(id).or_insert(0);
+            *floor = self.forget(open, id, *floor).await?;
+        }
+        if is_ours {
+            self.vacuum(open).await?;
+        }
+        Ok(())
+    }
+
+    async fn types_with_ends(&self, open: &Connections) -> Result<Vec<i32>> {
+        let (sql, namespace) = (self.sql.sql(WITH_ENDS), self.namespace.clone());
+        let call = open.attempt_here(move |session: &mut Session| {
+            let (sql, namespace) = (sql.clone(), namespace.clone());
+            Box::pin(async move {
+                let rows = session.ask(&sql, &[(&namespace, Type::TEXT)]).await?;
+                let ids = rows.iter().map(|row| Ok(row.try_get(0)?));
+                ids.collect::<Outcome<Vec<i32>>>()
+            })
+        });
+        call.await
+    }
+
+    /// Forgets what is to be forgotten of a type. Returns the time below which nothing is left.
+    pub(crate) async fn forget(&self, open: &Connections, id: i32, floor: i64) -> Result<i64> {
+        let mut floor = floor;
+        loop {
+            let (sql, own, from) = (self.sql.clone(), self.clone(), floor);
+            let call = open.attempt_here(move |session: &mut Session| {
+                let (sql, own) = (sql.clone(), own.clone());
+                Box::pin(async move {
+                    let rows = session.ask(&sql.sql(NOW), &[]).await?;
+                    let now: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
+                    let before =
+                        now.unwrap_or(0) - duration_ms(own.retention).min(now.unwrap_or(0));
+                    let most = signed(own.remembered as u64);
+                    let values: Values<'_> = &[
+                        (&id, Type::INT4),
+                        (&before, Type::INT8),
+                        (&most, Type::INT8),
+                        (&STEP, Type::INT4),
+                        (&from, Type::INT8),
+                    ];
+                    let rows = session.write(&sql.sql(FORGET), values).await?;
+                    let Some(row) = rows.first() else {
+                        return Ok((0, None));
+                    };
+                    let last: Option<i64> = row.try_get(1)?;
+                    Ok((row.try_get::<_, i32>(0)?, last))
+                })
+            });
+            let (forgotten, last) = call.await?;
+            // Others that ended in the same millisecond may be left.
+            floor = last.unwrap_or(floor);
+            if forgotten < STEP {
+                return Ok(floor);
+            }
+        }
+    }
+
+    async fn vacuum(&self, open: &Connections) -> Result<()> {
+        let sql = self.sql.clone();
+        let call = open.attempt_here(move |session: &mut Session| {
+            let sql = sql.clone();
+            Box::pin(async move {
+                let schema = sql.schema().to_owned();
+                let rows = session.ask(DEAD_ROWS, &[(&schema, Type::TEXT)]).await?;
+                let Some(row) = rows.first() else {
+                    return Ok(());
+                };
+                let (dead, live): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                if dead > MIN_DEAD_ROWS.max(live / 5) {
+                    let vacuum = format!("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) {schema}.tasks");
+                    session.run(&vacuum).await?;
+                }
+                Ok(())
+            })
+        });
+        call.await
+    }
+}
+
+impl PostgresStore {
+    /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
+    /// many.
+    pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) -> Result<()> {
+        let most = self.upkeep.remembered;
+        if ended == 0 {
+            return Ok(());
+        }
+        let is_kept = !self.retention.is_zero();
+        if is_kept && !self.count_ends(task_type, ended, most / 2) {
+            return Ok(());
+        }
+        let (sql, key) = (self.sql(NUMBER), self.key(task_type));
+        let call = self.connections.call(move |session: &mut Session| {
+            let (sql, key) = (sql.clone(), key.clone());
+            Box::pin(async move {
+                let values: Values<'_> = &[(&key.0, Type::TEXT), (&key.1, Type::TEXT)];
+                let rows = session.ask(&sql, values).await?;
+                Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            })
+        });
+        if let Some(id) = call.await? {
+            self.upkeep.forget(&self.connections, id, 0).await?;
+        }
+        Ok(())
+    }
+}

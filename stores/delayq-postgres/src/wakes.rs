@@ -1,0 +1,218 @@
+//! Wake-ups of handlers, in this process and in others.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_core::name::TaskType;
+use delayq_core::store::{Wakeup, Wakeups};
+use delayq_core::time::Timestamp;
+use tokio::sync::{broadcast, mpsc};
+use tokio_postgres::AsyncMessage;
+use tokio_postgres::types::Type;
+use tracing::{debug, warn};
+
+use crate::config::PostgresConfig;
+use crate::connection::{Connections, Session};
+
+/// Number of wake-ups that a slow listener may be behind before it is told to claim from every
+/// type.
+const BUFFER: usize = 1_024;
+
+/// Handlers look by themselves so often: a task that is due later needs no wake-up in another
+/// process.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The time between two notifications; those in between are sent together.
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// The longest text of a notification; the server refuses 8,000 bytes.
+const MAX_TEXT: usize = 7_000;
+
+/// The pause before the listener connects again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The wake-ups of a store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    namespace: String,
+    /// Distinguishes this store's own notifications.
+    own: String,
+    local: broadcast::Sender<Wakeup>,
+    away: mpsc::UnboundedSender<TaskType>,
+    /// By type, the first due time that its handlers know of.
+    planned: Mutex<HashMap<TaskType, Timestamp>>,
+}
+
+impl Wakes {
+    /// Starts the listener and the notifier.
+    pub(crate) fn start(
+        connections: &Connections,
+        config: &PostgresConfig,
+        namespace: &str,
+    ) -> Self {
+        let (away, notifications) = mpsc::unbounded_channel();
+        let wakes = Self(Arc::new(Inner {
+            namespace: namespace.to_owned(),
+            own: format!("{:x}", fastrand::u64(..)),
+            local: broadcast::Sender::new(BUFFER),
+            away,
+            planned: Mutex::default(),
+        }));
+        let channel = format!("delayq_{}", config.schema);
+        if !config.is_deaf {
+            let server = config.listen.as_ref().unwrap_or(&config.server).clone();
+            let (heard, own) = (Arc::downgrade(&wakes.0), connections.downgrade());
+            let listen = format!("LISTEN {channel}");
+            drop(connections.spawn(listen_on(own, heard, server, listen)));
+        }
+        let prefix = format!("{} {}", wakes.0.namespace, wakes.0.own);
+        let own = connections.downgrade();
+        drop(connections.spawn(notify_all(own, channel, prefix, notifications)));
+        wakes
+    }
+
+    pub(crate) fn subscribe(&self) -> Wakeups {
+        Wakeups::new(self.0.local.subscribe())
+    }
+
+    /// Handlers of the type know that its first task is due at `next`.
+    pub(crate) fn planned(&self, task_type: &TaskType, next: Option<Timestamp>) {
+        let mut planned = self.0.plans();
+        match next {
+            Some(next) => planned.insert(task_type.clone(), next),
+            None => planned.remove(task_type),
+        };
+    }
+
+    /// A task is due at `due_at` from now on: wakes the handlers, unless they look earlier.
+    pub(crate) fn scheduled(&self, task_type: &TaskType, due_at: Timestamp) {
+        let now = Timestamp::from(std::time::SystemTime::now());
+        let mut planned = self.0.plans();
+        let is_planned = planned
+            .get(task_type)
+            .is_some_and(|next| *next <= due_at && *next > now);
+        if is_planned {
+            return;
+        }
+        planned.insert(task_type.clone(), due_at);
+        drop(planned);
+        let _ = self.0.local.send(Wakeup::Type(task_type.clone()));
+        if due_at <= now.plus(POLL) {
+            let _ = self.0.away.send(task_type.clone());
+        }
+    }
+
+    /// Wakes all handlers of a type, wherever they are.
+    pub(crate) fn wake(&self, task_type: &TaskType) {
+        let _ = self.0.local.send(Wakeup::Type(task_type.clone()));
+        let _ = self.0.away.send(task_type.clone());
+    }
+}
+
+impl Inner {
+    fn plans(&self) -> std::sync::MutexGuard<'_, HashMap<TaskType, Timestamp>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles a notification: the namespace, the sender, the types.
+    fn hear(&self, text: &str) {
+        let mut words = text.split(' ');
+        if words.next() != Some(self.namespace.as_str()) || words.next() == Some(&self.own) {
+            return;
+        }
+        for word in words {
+            let wakeup = match TaskType::new(word) {
+                _ if word == "*" => Wakeup::All,
+                Ok(task_type) => Wakeup::Type(task_type),
+                Err(_) => continue,
+            };
+            let _ = self.local.send(wakeup);
+        }
+    }
+}
+
+/// Listens until the store is gone, over one connection after the other.
+async fn listen_on(
+    connections: crate::connection::WeakConnections,
+    heard: std::sync::Weak<Inner>,
+    server: tokio_postgres::Config,
+    listen: String,
+) {
+    let mut is_known = false;
+    loop {
+        let Some(open) = connections.upgrade() else {
+            return;
+        };
+        let hears = heard.clone();
+        let connected = open.open(&server, move |message| {
+            if let (AsyncMessage::Notification(note), Some(wakes)) = (message, hears.upgrade()) {
+                wakes.hear(note.payload());
+            }
+        });
+        let connected = connected.await;
+        drop(open);
+        match connected {
+            Ok((client, driver)) => match client.batch_execute(&listen).await {
+                Ok(()) => {
+                    is_known = true;
+                    // What was said meanwhile was missed.
+                    if let Some(wakes) = heard.upgrade() {
+                        let _ = wakes.local.send(Wakeup::All);
+                    }
+                    let _ = driver.await;
+                }
+                Err(error) => {
+                    warn!(%error, "cannot listen to wake-ups: handlers look once a second")
+                }
+            },
+            Err(error) if !is_known => {
+                warn!(%error, "cannot listen to wake-ups: handlers look once a second");
+                is_known = true;
+            }
+            Err(error) => debug!(%error, "cannot listen to wake-ups"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Sends notifications, several types at once. A transaction that only notifies holds the lock of
+/// the server's queue for microseconds; one that also writes would hold it until its flush.
+async fn notify_all(
+    connections: crate::connection::WeakConnections,
+    channel: String,
+    prefix: String,
+    mut notifications: mpsc::UnboundedReceiver<TaskType>,
+) {
+    while let Some(first) = notifications.recv().await {
+        let mut types = BTreeSet::from([first]);
+        while let Ok(next) = notifications.try_recv() {
+            types.insert(next);
+        }
+        let names: Vec<&str> = types.iter().map(TaskType::as_str).collect();
+        let mut text = format!("{prefix} {}", names.join(" "));
+        if text.len() > MAX_TEXT {
+            text = format!("{prefix} *");
+        }
+        let Some(open) = connections.upgrade() else {
+            return;
+        };
+        let channel = channel.clone();
+        let sent = open.attempt_here(move |session: &mut Session| {
+            let (channel, text) = (channel.clone(), text.clone());
+            Box::pin(async move {
+                let values: crate::connection::Values<'_> =
+                    &[(&channel, Type::TEXT), (&text, Type::TEXT)];
+                session.ask("SELECT pg_notify($1, $2)", values).await
+            })
+        });
+        if let Err(error) = sent.await {
+            debug!(%error, "a wake-up was not sent: handlers look once a second");
+        }
+        drop(open);
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
