@@ -8,8 +8,10 @@ use std::time::Duration;
 use delayq_core::store::StoreOptions;
 use delayq_core::{Namespace, Store, SystemClock};
 use delayq_plugin::{WorkerOptions, seconds};
+use delayq_postgres::PostgresStore;
 use delayq_redis::RedisStore;
 use delayq_sqlite::SqliteStore;
+use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::redis_server::RedisServer;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
@@ -147,6 +149,21 @@ async fn every_fault_at_every_operation_on_redis() {
             ..StoreOptions::default()
         };
         let store = RedisStore::connect(&RedisServer::shared().url(), options).await;
+        store.unwrap() as Arc<dyn Store>
+    };
+    Box::pin(LocalSet::new().run_until(enumerate(open))).await;
+}
+
+#[cfg_attr(feature = "soak", tokio::test)]
+async fn every_fault_at_every_operation_on_postgres() {
+    let open = |name| async move {
+        let namespace = Namespace::new(format!("faults-{name}")).unwrap();
+        let options = StoreOptions {
+            namespace,
+            ..StoreOptions::default()
+        };
+        let url = format!("{}?connections=2", PostgresServer::shared().url());
+        let store = PostgresStore::connect(&url, options).await;
         store.unwrap() as Arc<dyn Store>
     };
     Box::pin(LocalSet::new().run_until(enumerate(open))).await;

@@ -24,7 +24,7 @@ use delayq_core::operate::TypeTotals;
 use delayq_core::store::{ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, StoreOptions};
 use delayq_core::{Bucket, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
 use delayq_testing::contract::StoreUnderTest;
-use delayq_tests::stores::{Memory, Redis, Sqlite};
+use delayq_tests::stores::{Memory, Postgres, Redis, Sqlite};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
@@ -61,6 +61,13 @@ impl Place for Sqlite {
 
 impl Place for Redis {
     const RETENTIONS: &[Duration] = &[Duration::ZERO, DEFAULT_RETENTION];
+    fn new() -> Self {
+        Self
+    }
+}
+
+impl Place for Postgres {
+    const RETENTIONS: &[Duration] = Redis::RETENTIONS;
     fn new() -> Self {
         Self
     }
@@ -421,6 +428,13 @@ prop_state_machine! {
 
     #[test]
     fn the_redis_store_does_what_the_model_does(sequential 1..60 => Compare<Redis>);
+}
+
+prop_state_machine! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn the_postgres_store_does_what_the_model_does(sequential 1..60 => Compare<Postgres>);
 }
 
 /// Without what explains a task, of which the model has nothing.

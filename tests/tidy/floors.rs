@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 16] = [
+const CRATES: [Crate; 17] = [
     Crate {
         path: "delayq-core",
         floors: &[
@@ -40,6 +40,38 @@ const CRATES: [Crate; 16] = [
             "private",
         ],
         above: &[],
+    },
+    Crate {
+        path: "stores/delayq-postgres",
+        floors: &[
+            "error",
+            "config",
+            "connection",
+            "statements",
+            "row",
+            "columns",
+            "type_row",
+            "schema",
+            "preflight",
+            "wakes",
+            "upkeep",
+            "submit",
+            "floors",
+            "store",
+            "type_tx",
+            "claim",
+            "settle",
+            "change",
+            "audit",
+            "dead",
+            "operate",
+            "presence",
+            "chronicle",
+            "documents",
+            "replies",
+            "tasks",
+        ],
+        above: &["delayq-core"],
     },
     Crate {
         path: "stores/delayq-sqlite",
@@ -166,6 +198,7 @@ const CRATES: [Crate; 16] = [
         above: &[
             "delayq-core",
             "delayq-macros",
+            "delayq-postgres",
             "delayq-sqlite",
             "delayq-redis",
             "delayq-remote",

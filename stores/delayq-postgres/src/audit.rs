@@ -10,7 +10,7 @@ use crate::connection::Values;
 use crate::error::Outcome;
 use crate::row::{Status, TaskRow};
 use crate::store::PostgresStore;
-use crate::type_tx::{Opening, TypeTx, tx_work};
+use crate::type_tx::{Opening, TypeTx, on_type, tx_work};
 
 /// Rows of one step.
 const STEP: i32 = 256;
@@ -53,32 +53,30 @@ impl Progress {
     }
 }
 
-impl PostgresStore {
-    pub(crate) async fn audit_type(
-        &self,
-        task_type: &TaskType,
-        repair: bool,
-    ) -> Result<AuditReport> {
-        let mut progress = Progress::default();
-        while !progress.is_over {
-            let before = progress.clone();
-            let work = tx_work(move |tx| {
-                let before = before.clone();
-                Box::pin(async move { rows_step(tx, before, repair).await })
-            });
-            progress = self.on_type(task_type, Opening::Shared, work).await?;
-        }
+pub(crate) async fn audit_type(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    repair: bool,
+) -> Result<AuditReport> {
+    let mut progress = Progress::default();
+    while !progress.is_over {
         let before = progress.clone();
         let work = tx_work(move |tx| {
             let before = before.clone();
-            Box::pin(async move { last_step(tx, before, repair).await })
+            Box::pin(async move { rows_step(tx, before, repair).await })
         });
-        let progress = self.on_type(task_type, Opening::Shared, work).await?;
-        let mut report = AuditReport::default();
-        report.checked = progress.checked;
-        report.problems = progress.problems;
-        Ok(report)
+        progress = on_type(store, task_type, Opening::Shared, work).await?;
     }
+    let before = progress.clone();
+    let work = tx_work(move |tx| {
+        let before = before.clone();
+        Box::pin(async move { last_step(tx, before, repair).await })
+    });
+    let progress = on_type(store, task_type, Opening::Shared, work).await?;
+    let mut report = AuditReport::default();
+    report.checked = progress.checked;
+    report.problems = progress.problems;
+    Ok(report)
 }
 
 /// The damage of a row, if any.
@@ -95,8 +93,16 @@ fn damage(row: &TaskRow) -> Option<String> {
         Status::Live(task) if task.state != TaskState::Running && task.fence > 0 => {
             Some(format!("it is {} and has a lock", task.state))
         }
+        // Its damage was found before.
+        Status::Live(task) if task.state == TaskState::Dead && is_known_damage(row) => None,
         Status::Live(_) => row.damage(),
     }
+}
+
+fn is_known_damage(row: &TaskRow) -> bool {
+    row.last_error
+        .as_deref()
+        .is_some_and(|error| error.starts_with("corrupt: "))
 }
 
 async fn rows_step(mut tx: TypeTx<'_>, mut progress: Progress, repair: bool) -> Outcome<Progress> {

@@ -15,7 +15,8 @@ use crate::error::Outcome;
 use crate::row::{HAS_FOLLOW_UP, TaskRow, checksum, headers_text, read_headers, state_of};
 use crate::store::PostgresStore;
 use crate::submit::asked;
-use crate::type_tx::{TypeRow, TypeTx};
+use crate::type_row::TypeRow;
+use crate::type_tx::TypeTx;
 
 const CANCEL: &str = "SELECT o_outcome, o_state FROM {s}.cancel_v1($1, $2, $3, $4)";
 const RESCHEDULE: &str = "SELECT o_outcome, o_state, o_due \
@@ -49,189 +50,206 @@ fn changed(rows: &[Row]) -> Outcome<ChangeOutcome> {
     })
 }
 
-impl PostgresStore {
-    pub(crate) async fn cancel_one(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-    ) -> Result<CancelOutcome> {
-        let (sql, key, ids) = (self.sql(CANCEL), self.key(task_type), vec![id.to_string()]);
-        let retention = self.retention_ms;
-        let call = self.connections.call(move |session: &mut Session| {
-            let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
-            Box::pin(async move {
-                let values: Values<'_> = &[
-                    (&key.0, Type::TEXT),
-                    (&key.1, Type::TEXT),
-                    (&retention, Type::INT8),
-                    (&ids, Type::TEXT_ARRAY),
-                ];
-                let rows = session.write(&sql, values).await?;
-                let Some(row) = rows.first() else {
-                    return Ok(CancelOutcome::NotFound);
-                };
-                let outcome: i16 = row.try_get(0)?;
-                Ok(match outcome {
-                    0 => CancelOutcome::Cancelled,
-                    1 => CancelOutcome::Running,
-                    2 => CancelOutcome::Finished(state(row)?),
-                    _ => CancelOutcome::NotFound,
-                })
+pub(crate) async fn cancel_one(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    id: &TaskId,
+) -> Result<CancelOutcome> {
+    let (sql, key, ids) = (
+        store.sql(CANCEL),
+        store.key(task_type),
+        vec![id.to_string()],
+    );
+    let retention = store.retention_ms;
+    let call = store.connections.call(move |session: &mut Session| {
+        let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
+        Box::pin(async move {
+            let values: Values<'_> = &[
+                (&key.namespace, Type::TEXT),
+                (&key.name, Type::TEXT),
+                (&retention, Type::INT8),
+                (&ids, Type::TEXT_ARRAY),
+            ];
+            let rows = session.write(&sql, values).await?;
+            let Some(row) = rows.first() else {
+                return Ok(CancelOutcome::NotFound);
+            };
+            let outcome: i16 = row.try_get(0)?;
+            Ok(match outcome {
+                0 => CancelOutcome::Cancelled,
+                1 => CancelOutcome::Running,
+                2 => CancelOutcome::Finished(state(row)?),
+                _ => CancelOutcome::NotFound,
             })
-        });
-        let outcome = call.await?;
-        if outcome == CancelOutcome::Cancelled {
-            self.forget_beyond(task_type, 1).await?;
-        }
-        Ok(outcome)
+        })
+    });
+    let outcome = call.await?;
+    if outcome == CancelOutcome::Cancelled {
+        store.forget_beyond(task_type, 1).await?;
     }
+    Ok(outcome)
+}
 
-    pub(crate) async fn move_one(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        when: When,
-    ) -> Result<ChangeOutcome> {
-        let (sql, key, ids) = (
-            self.sql(RESCHEDULE),
-            self.key(task_type),
-            vec![id.to_string()],
-        );
-        let (retention, (after, due)) = (self.retention_ms, asked(when));
-        let (after, due) = (vec![after], vec![due]);
-        let call = self.connections.call(move |session: &mut Session| {
+pub(crate) async fn move_one(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    id: &TaskId,
+    when: When,
+) -> Result<ChangeOutcome> {
+    let (sql, key, ids) = (
+        store.sql(RESCHEDULE),
+        store.key(task_type),
+        vec![id.to_string()],
+    );
+    let (retention, (after, due)) = (store.retention_ms, asked(when));
+    let (after, due) = (vec![after], vec![due]);
+    let call = store.connections.call(move |session: &mut Session| {
+        let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
+        let (after, due) = (after.clone(), due.clone());
+        Box::pin(async move {
+            let values: Values<'_> = &[
+                (&key.namespace, Type::TEXT),
+                (&key.name, Type::TEXT),
+                (&retention, Type::INT8),
+                (&ids, Type::TEXT_ARRAY),
+                (&after, Type::INT8_ARRAY),
+                (&due, Type::INT8_ARRAY),
+            ];
+            changed(&session.write(&sql, values).await?)
+        })
+    });
+    let outcome = call.await?;
+    if let ChangeOutcome::Changed { due_at } = outcome {
+        store.wakes.scheduled(task_type, due_at);
+    }
+    Ok(outcome)
+}
+
+pub(crate) async fn update_one(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    id: &TaskId,
+    message: Vec<u8>,
+    headers: &Headers,
+) -> Result<ChangeOutcome> {
+    if !headers.is_empty() {
+        return update_headers(store, task_type, id, message, headers).await;
+    }
+    let (sql, key, ids) = (
+        store.sql(UPDATE),
+        store.key(task_type),
+        vec![id.to_string()],
+    );
+    let (retention, messages) = (store.retention_ms, vec![message]);
+    store
+        .connections
+        .call(move |session: &mut Session| {
             let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
-            let (after, due) = (after.clone(), due.clone());
+            let messages = messages.clone();
             Box::pin(async move {
                 let values: Values<'_> = &[
-                    (&key.0, Type::TEXT),
-                    (&key.1, Type::TEXT),
+                    (&key.namespace, Type::TEXT),
+                    (&key.name, Type::TEXT),
                     (&retention, Type::INT8),
                     (&ids, Type::TEXT_ARRAY),
-                    (&after, Type::INT8_ARRAY),
-                    (&due, Type::INT8_ARRAY),
+                    (&messages, Type::BYTEA_ARRAY),
                 ];
                 changed(&session.write(&sql, values).await?)
             })
-        });
-        let outcome = call.await?;
-        if let ChangeOutcome::Changed { due_at } = outcome {
-            self.wakes.scheduled(task_type, due_at);
-        }
-        Ok(outcome)
-    }
+        })
+        .await
+}
 
-    pub(crate) async fn update_one(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        message: Vec<u8>,
-        headers: &Headers,
-    ) -> Result<ChangeOutcome> {
-        if !headers.is_empty() {
-            return self.update_headers(task_type, id, message, headers).await;
-        }
-        let (sql, key, ids) = (self.sql(UPDATE), self.key(task_type), vec![id.to_string()]);
-        let (retention, messages) = (self.retention_ms, vec![message]);
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
-                let messages = messages.clone();
-                Box::pin(async move {
-                    let values: Values<'_> = &[
-                        (&key.0, Type::TEXT),
-                        (&key.1, Type::TEXT),
-                        (&retention, Type::INT8),
-                        (&ids, Type::TEXT_ARRAY),
-                        (&messages, Type::BYTEA_ARRAY),
-                    ];
-                    changed(&session.write(&sql, values).await?)
-                })
-            })
-            .await
-    }
-
-    /// Headers are read, changed and written back in a transaction.
-    async fn update_headers(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        message: Vec<u8>,
-        headers: &Headers,
-    ) -> Result<ChangeOutcome> {
-        let (sql, key, id) = (self.statements.clone(), self.key(task_type), id.to_string());
-        let (headers, retention) = (headers.clone(), self.retention);
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, id) = (sql.clone(), key.clone(), id.clone());
-                let (headers, message) = (headers.clone(), message.clone());
-                Box::pin(async move {
-                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
-                    let (number, ids) = (tx.row.id, vec![id.as_str()]);
+/// Headers are read, changed and written back in a transaction.
+async fn update_headers(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    id: &TaskId,
+    message: Vec<u8>,
+    headers: &Headers,
+) -> Result<ChangeOutcome> {
+    let (sql, key, id) = (
+        store.statements.clone(),
+        store.key(task_type),
+        id.to_string(),
+    );
+    let (headers, retention) = (headers.clone(), store.retention);
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, id) = (sql.clone(), key.clone(), id.clone());
+            let (headers, message) = (headers.clone(), message.clone());
+            Box::pin(async move {
+                let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
+                let (number, ids) = (tx.row.id, vec![id.as_str()]);
+                let values: Values<'_> = &[
+                    (&number, Type::INT4),
+                    (&ids, Type::TEXT_ARRAY),
+                    (&true, Type::BOOL),
+                ];
+                let rows = tx.rows(TASKS, values).await?;
+                let now = tx.now();
+                let row = rows.into_iter().find(|row| !row.is_over(retention, now));
+                let due_at = row.as_ref().and_then(TaskRow::live);
+                let due_at = due_at.map_or(Timestamp::ZERO, |task| task.at);
+                let outcome = machine::change(row.as_ref().and_then(TaskRow::state), due_at);
+                if let (ChangeOutcome::Changed { .. }, Some(row)) = (outcome, row) {
+                    let mut present = read_headers(row.headers.as_deref()).unwrap_or_default();
+                    replace_headers(&mut present, &headers);
+                    let text = headers_text(&present);
+                    let sum = checksum(&message, text.as_deref(), row.expiry);
                     let values: Values<'_> = &[
                         (&number, Type::INT4),
-                        (&ids, Type::TEXT_ARRAY),
-                        (&true, Type::BOOL),
+                        (&id, Type::TEXT),
+                        (&message, Type::BYTEA),
+                        (&text, Type::TEXT),
+                        (&sum, Type::INT8),
                     ];
-                    let rows = tx.rows(TASKS, values).await?;
-                    let now = tx.now();
-                    let row = rows.into_iter().find(|row| !row.is_over(retention, now));
-                    let due_at = row.as_ref().and_then(TaskRow::live);
-                    let due_at = due_at.map_or(Timestamp::ZERO, |task| task.at);
-                    let outcome = machine::change(row.as_ref().and_then(TaskRow::state), due_at);
-                    if let (ChangeOutcome::Changed { .. }, Some(row)) = (outcome, row) {
-                        let mut present = read_headers(row.headers.as_deref()).unwrap_or_default();
-                        replace_headers(&mut present, &headers);
-                        let text = headers_text(&present);
-                        let sum = checksum(&message, text.as_deref(), row.expiry);
-                        let values: Values<'_> = &[
-                            (&number, Type::INT4),
-                            (&id, Type::TEXT),
-                            (&message, Type::BYTEA),
-                            (&text, Type::TEXT),
-                            (&sum, Type::INT8),
-                        ];
-                        tx.session.ask(&sql.sql(REPLACE), values).await?;
-                    }
-                    tx.finish().await?;
-                    Ok(outcome)
-                })
+                    tx.session.ask(&sql.sql(REPLACE), values).await?;
+                }
+                tx.finish().await?;
+                Ok(outcome)
             })
-            .await
-    }
+        })
+        .await
+}
 
-    pub(crate) async fn find_one(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-    ) -> Result<Option<TaskInfo>> {
-        let (sql, key, id) = (self.statements.clone(), self.key(task_type), id.to_string());
-        let retention = self.retention;
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, id) = (sql.clone(), key.clone(), id.clone());
-                Box::pin(async move {
-                    let of = TypeRow::read(session, &sql, (&key.0, &key.1), false).await?;
-                    let ids = vec![id.as_str()];
-                    let values: Values<'_> = &[
-                        (&of.id, Type::INT4),
-                        (&ids, Type::TEXT_ARRAY),
-                        (&false, Type::BOOL),
-                    ];
-                    let rows = session.ask(&sql.sql(TASKS), values).await?;
-                    let Some(row) = rows.first().map(TaskRow::read).transpose()? else {
-                        return Ok(None);
-                    };
-                    let mut again_at = None;
-                    if row.flags & HAS_FOLLOW_UP != 0 {
-                        let values: Values<'_> = &[(&of.id, Type::INT4), (&id, Type::TEXT)];
-                        let rows = session.ask(&sql.sql(FOLLOW_UP), values).await?;
-                        let at = rows.first().map(|row| row.try_get(0)).transpose()?;
-                        again_at = at.map(Timestamp::from_millis);
-                    }
-                    Ok(of.info(&row, retention, again_at))
-                })
+pub(crate) async fn find_one(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    id: &TaskId,
+) -> Result<Option<TaskInfo>> {
+    let (sql, key, id) = (
+        store.statements.clone(),
+        store.key(task_type),
+        id.to_string(),
+    );
+    let retention = store.retention;
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, id) = (sql.clone(), key.clone(), id.clone());
+            Box::pin(async move {
+                let of = TypeRow::read(session, &sql, &key, false).await?;
+                let ids = vec![id.as_str()];
+                let values: Values<'_> = &[
+                    (&of.id, Type::INT4),
+                    (&ids, Type::TEXT_ARRAY),
+                    (&false, Type::BOOL),
+                ];
+                let rows = session.ask(&sql.sql(TASKS), values).await?;
+                let Some(row) = rows.first().map(TaskRow::read).transpose()? else {
+                    return Ok(None);
+                };
+                let mut again_at = None;
+                if row.flags & HAS_FOLLOW_UP != 0 {
+                    let values: Values<'_> = &[(&of.id, Type::INT4), (&id, Type::TEXT)];
+                    let rows = session.ask(&sql.sql(FOLLOW_UP), values).await?;
+                    let at = rows.first().map(|row| row.try_get(0)).transpose()?;
+                    again_at = at.map(Timestamp::from_millis);
+                }
+                Ok(of.info(&row, retention, again_at))
             })
-            .await
-    }
+        })
+        .await
 }

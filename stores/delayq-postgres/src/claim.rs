@@ -1,6 +1,6 @@
 //! Claim: in one statement where nothing but due tasks is concerned, else in a transaction.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delayq_core::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, expiry_text};
 use delayq_core::name::{TaskId, TaskType};
@@ -12,24 +12,12 @@ use tokio_postgres::types::Type;
 
 use crate::connection::Session;
 use crate::error::Outcome;
+use crate::floors::{Floors, Seen, Starts};
 use crate::row::{Status, StoredExpiry, TaskRow, unsigned};
 use crate::statements::Statements;
 use crate::store::PostgresStore;
-use crate::type_tx::{TypeTx, reading};
-
-/// How far below the present time the scans of a claim begin. Only a transaction that stays open
-/// longer can commit a task below.
-const SLACK_MS: i64 = 10_000;
-
-/// How often a claim scans from the beginning.
-const WHOLE: Duration = Duration::from_secs(1);
-
-/// The same while such scans are slow and find nothing, which a transaction that is held open
-/// causes: the dead rows of earlier claims stay.
-const WHOLE_IF_SLOW: Duration = Duration::from_secs(10);
-
-/// A scan for expired locks that takes longer than this is slow.
-const SLOW_PROBE_US: i64 = 1_000;
+use crate::type_row::{TypeKey, reading};
+use crate::type_tx::TypeTx;
 
 const CLAIM: &str = "SELECT * FROM {s}.claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
@@ -39,51 +27,6 @@ const NEXT: &str = "SELECT * FROM {s}.next_v1($1)";
 const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
 const LIMIT: &str = "UPDATE {s}.types SET tat = $2, is_held_back = $3, is_limited = true \
     WHERE id = $1";
-
-/// Where the scans of a bucket begin: no task below is due, no lock below expires, as far as this
-/// process knows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Floors {
-    due: i64,
-    /// The first lock that a claim saw.
-    lock: i64,
-    whole_at: Option<Instant>,
-    is_slow: bool,
-}
-
-impl Floors {
-    /// The floors of a claim that begins now: due tasks, locks.
-    fn next(&mut self) -> (i64, i64) {
-        let every = if self.is_slow { WHOLE_IF_SLOW } else { WHOLE };
-        if self.whole_at.is_none_or(|at| at.elapsed() >= every) {
-            self.whole_at = Some(Instant::now());
-            self.is_slow = false;
-            return (0, 0);
-        }
-        (self.due, if self.is_slow { self.lock } else { 0 })
-    }
-
-    /// A lock of this process may expire at this time.
-    pub(crate) fn note_lock(&mut self, until: Timestamp) {
-        self.lock = self.lock.min(until.as_millis());
-    }
-
-    fn learn(&mut self, fast: &Fast, request: &ClaimRequest) {
-        let seen = fast.claimed.now.as_millis();
-        let last = fast
-            .claimed
-            .tasks
-            .last()
-            .map(|task| task.due_at.as_millis());
-        let done = match last {
-            Some(last) if fast.claimed.tasks.len() >= request.limit.min(MAX_BATCH) => last,
-            _ => seen,
-        };
-        self.due = done.min(seen) - SLACK_MS;
-        self.is_slow |= fast.probe_us > SLOW_PROBE_US;
-        self.lock = fast.next_lock.map_or(seen, Timestamp::as_millis).max(seen);
-    }
-}
 
 /// The answer of the fast way.
 struct Fast {
@@ -135,16 +78,27 @@ impl Fast {
         Ok(fast)
     }
 
+    /// What the claim saw of its bucket.
+    fn seen(&self, request: &ClaimRequest) -> Seen {
+        let tasks = &self.claimed.tasks;
+        let is_full = tasks.len() >= request.limit.min(MAX_BATCH);
+        Seen {
+            now: self.claimed.now,
+            last: tasks.last().map(|task| task.due_at).filter(|_| is_full),
+            next_lock: self.next_lock,
+            probe_us: self.probe_us,
+        }
+    }
+
     fn add(&mut self, task: &TaskRow, row: &Row) -> Outcome<()> {
         let due_at = Timestamp::from_millis(row.try_get("o_due_at")?);
         let damage = task.damage();
         let book = task.live().filter(|_| damage.is_none());
-        match book.and_then(|book| task.claimed(book, due_at)) {
-            Some(claimed) => self.claimed.tasks.push(claimed),
-            None => {
-                let damage = damage.unwrap_or_else(|| "corrupt: its id is damaged".to_owned());
-                self.damaged.push((task.id.clone(), damage));
-            }
+        if let Some(claimed) = book.and_then(|book| task.claimed(book, due_at)) {
+            self.claimed.tasks.push(claimed);
+        } else {
+            let damage = damage.unwrap_or_else(|| "corrupt: its id is damaged".to_owned());
+            self.damaged.push((task.id.clone(), damage));
         }
         Ok(())
     }
@@ -200,123 +154,124 @@ fn read_claimed(row: &Row) -> Outcome<TaskRow> {
     })
 }
 
-impl PostgresStore {
-    pub(crate) async fn claim_from(
-        &self,
-        bucket: &Bucket,
-        request: &ClaimRequest,
-    ) -> Result<Claimed> {
-        let task_type = bucket.task_type();
-        let floors = self.with_floors(task_type, Floors::next);
-        let fast = self.claim_fast(task_type, request, floors).await?;
-        self.with_floors(task_type, |known| known.learn(&fast, request));
-        let (mut claimed, mut next_due) = (fast.claimed, fast.next_due);
-        if fast.is_slow {
-            (claimed, next_due) = self.claim_slowly(task_type, request).await?;
-        } else if !fast.damaged.is_empty() {
-            let ended = self.bury(task_type, fast.damaged).await?;
-            claimed.ended.extend(ended);
-        }
-        self.wakes.planned(task_type, next_due);
-        Ok(claimed)
+pub(crate) async fn claim_from(
+    store: &PostgresStore,
+    bucket: &Bucket,
+    request: &ClaimRequest,
+) -> Result<Claimed> {
+    let task_type = bucket.task_type();
+    let starts = store.with_floors(task_type, Floors::next);
+    let fast = claim_fast(store, task_type, request, starts).await?;
+    store.with_floors(task_type, |known| known.learn(fast.seen(request)));
+    let (mut claimed, mut next_due) = (fast.claimed, fast.next_due);
+    if fast.is_slow {
+        (claimed, next_due) = claim_slowly(store, task_type, request).await?;
+    } else if !fast.damaged.is_empty() {
+        let ended = bury(store, task_type, fast.damaged).await?;
+        claimed.ended.extend(ended);
     }
+    store.wakes.planned(task_type, next_due);
+    Ok(claimed)
+}
 
-    async fn claim_fast(
-        &self,
-        task_type: &TaskType,
-        request: &ClaimRequest,
-        (due_floor, lock_floor): (i64, i64),
-    ) -> Result<Fast> {
-        let sql = self.sql(CLAIM);
-        let (namespace, name) = self.key(task_type);
-        let limit = i32::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
-        let lock_ms = lock_ms(request.lock_for);
-        let holder = request
-            .holder
-            .as_ref()
-            .map(|holder| holder.short().to_owned());
-        let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
-        let guard = request.caller_now.plus(CLOCK_GUARD);
-        let guard_ms = guard.as_millis();
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, namespace, name) = (sql.clone(), namespace.clone(), name.clone());
-                let holder = holder.clone();
-                Box::pin(async move {
-                    let values: crate::connection::Values<'_> = &[
-                        (&namespace, Type::TEXT),
-                        (&name, Type::TEXT),
-                        (&limit, Type::INT4),
-                        (&lock_ms, Type::INT8),
-                        (&holder, Type::TEXT),
-                        (&is_limited, Type::BOOL),
-                        (&guard_ms, Type::INT8),
-                        (&due_floor, Type::INT8),
-                        (&lock_floor, Type::INT8),
-                    ];
-                    let rows = session.write(&sql, values).await?;
-                    Fast::read(&rows, guard)
-                })
+async fn claim_fast(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    request: &ClaimRequest,
+    starts: Starts,
+) -> Result<Fast> {
+    let sql = store.sql(CLAIM);
+    let key = store.key(task_type);
+    let limit = i32::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
+    let lock_ms = lock_ms(request.lock_for);
+    let holder = request
+        .holder
+        .as_ref()
+        .map(|holder| holder.short().to_owned());
+    let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
+    let guard = request.caller_now.plus(CLOCK_GUARD);
+    let guard_ms = guard.as_millis();
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key) = (sql.clone(), key.clone());
+            let holder = holder.clone();
+            Box::pin(async move {
+                let values: crate::connection::Values<'_> = &[
+                    (&key.namespace, Type::TEXT),
+                    (&key.name, Type::TEXT),
+                    (&limit, Type::INT4),
+                    (&lock_ms, Type::INT8),
+                    (&holder, Type::TEXT),
+                    (&is_limited, Type::BOOL),
+                    (&guard_ms, Type::INT8),
+                    (&starts.due, Type::INT8),
+                    (&starts.lock, Type::INT8),
+                ];
+                let rows = session.write(&sql, values).await?;
+                Fast::read(&rows, guard)
             })
-            .await
-    }
+        })
+        .await
+}
 
-    async fn claim_slowly(
-        &self,
-        task_type: &TaskType,
-        request: &ClaimRequest,
-    ) -> Result<(Claimed, Option<Timestamp>)> {
-        let (sql, key, request) = (
-            self.statements.clone(),
-            self.key(task_type),
-            request.clone(),
-        );
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, request) = (sql.clone(), key.clone(), request.clone());
-                Box::pin(async move { claim_in(session, &sql, &key, &request).await })
-            })
-            .await
-    }
+async fn claim_slowly(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    request: &ClaimRequest,
+) -> Result<(Claimed, Option<Timestamp>)> {
+    let (sql, key, request) = (
+        store.statements.clone(),
+        store.key(task_type),
+        request.clone(),
+    );
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, request) = (sql.clone(), key.clone(), request.clone());
+            Box::pin(async move { claim_in(session, &sql, &key, &request).await })
+        })
+        .await
+}
 
-    /// Ends damaged tasks that have just got a lock.
-    async fn bury(
-        &self,
-        task_type: &TaskType,
-        damaged: Vec<(String, String)>,
-    ) -> Result<Vec<ClaimEnd>> {
-        let (sql, key) = (self.statements.clone(), self.key(task_type));
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, damaged) = (sql.clone(), key.clone(), damaged.clone());
-                Box::pin(async move {
-                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
-                    let ids: Vec<&str> = damaged.iter().map(|(id, _)| id.as_str()).collect();
-                    let id = tx.row.id;
-                    let values: crate::connection::Values<'_> =
-                        &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
-                    let mut rows = tx.rows(TASKS, values).await?;
-                    let mut ended = Vec::new();
-                    for row in &mut rows {
-                        let damage = damaged.iter().find(|(id, _)| *id == row.id);
-                        let task = row.live().copied();
-                        let (Some((_, damage)), Some(task)) = (damage, task) else {
-                            continue;
-                        };
-                        let now = tx.now();
-                        row.end_attempt(task.died(now), now, damage);
-                        row.last_error = Some(damage.clone());
-                        tx.change(row);
-                        if let Ok(id) = TaskId::new(&row.id) {
-                            ended.push(ClaimEnd::new(id, EndCause::Corrupt));
-                        }
+/// Ends damaged tasks that have just got a lock.
+async fn bury(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    damaged: Vec<(String, String)>,
+) -> Result<Vec<ClaimEnd>> {
+    let (sql, key) = (store.statements.clone(), store.key(task_type));
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, damaged) = (sql.clone(), key.clone(), damaged.clone());
+            Box::pin(async move {
+                let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
+                let ids: Vec<&str> = damaged.iter().map(|(id, _)| id.as_str()).collect();
+                let id = tx.row.id;
+                let values: crate::connection::Values<'_> =
+                    &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
+                let mut rows = tx.rows(TASKS, values).await?;
+                let mut ended = Vec::new();
+                for row in &mut rows {
+                    let damage = damaged.iter().find(|(id, _)| *id == row.id);
+                    let task = row.live().copied();
+                    let (Some((_, damage)), Some(task)) = (damage, task) else {
+                        continue;
+                    };
+                    let now = tx.now();
+                    row.end_attempt(task.died(now), now, damage);
+                    row.last_error = Some(damage.clone());
+                    tx.change(row);
+                    if let Ok(id) = TaskId::new(&row.id) {
+                        ended.push(ClaimEnd::new(id, EndCause::Corrupt));
                     }
-                    tx.finish().await?;
-                    Ok(ended)
-                })
+                }
+                tx.finish().await?;
+                Ok(ended)
             })
-            .await
-    }
+        })
+        .await
 }
 
 /// The length of a lock, which ends at the last time at the latest.
@@ -328,11 +283,11 @@ pub(crate) fn lock_ms(lock_for: Duration) -> i64 {
 async fn claim_in(
     session: &mut Session,
     sql: &Statements,
-    key: &(String, String),
+    key: &TypeKey,
     request: &ClaimRequest,
 ) -> Outcome<(Claimed, Option<Timestamp>)> {
     let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
-    let mut tx = TypeTx::begin(session, sql, (&key.0, &key.1), true).await?;
+    let mut tx = TypeTx::begin(session, sql, key, true).await?;
     let reading = tx.row.reading;
     let now = reading.now.min(request.caller_now.plus(CLOCK_GUARD));
     let mut claimed = Claimed::nothing(now, reading.now);

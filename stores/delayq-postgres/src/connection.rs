@@ -197,17 +197,17 @@ impl Connections {
     {
         let deadline = Instant::now() + self.0.timeout;
         let place = self.place();
-        let slow = |what: &str| {
+        let too_slow = |what: &str| {
             let text = format!("{what} within {:?}", self.0.timeout);
             lost(place, &text, false)
         };
         let slot = tokio::time::timeout_at(deadline, self.0.slots.acquire()).await;
         let slot =
-            slot.map_err(|_| slow("all its connections were in use, and none became free"))?;
+            slot.map_err(|_| too_slow("all its connections were in use, and none became free"))?;
         let _slot = slot.map_err(|_| Error::Closed("the store"))?;
         for turn in 1.. {
             let session = tokio::time::timeout_at(deadline, self.session()).await;
-            let mut session = session.map_err(|_| slow("there was no connection"))??;
+            let mut session = session.map_err(|_| too_slow("there was no connection"))??;
             let done = tokio::time::timeout_at(deadline, work(&mut session)).await;
             let fault = match done {
                 Ok(Ok(done)) => {

@@ -212,7 +212,7 @@ impl Documents for PostgresStore {
         let writing = Arc::new(Writing {
             state: self.sql(STATE),
             write: self.sql(WRITE),
-            place: self.place(folder, name),
+            place: place(self, folder, name),
             body: body.as_bytes().to_vec(),
             expected,
         });
@@ -227,7 +227,7 @@ impl Documents for PostgresStore {
     async fn remove_document(&self, folder: &str, name: &str) -> Result<bool> {
         check_document(folder, name, "")?;
         let remove = self.sql(REMOVE);
-        let place = Arc::new(self.place(folder, name));
+        let place = Arc::new(place(self, folder, name));
         self.connections
             .call(move |session| {
                 let (remove, place) = (Arc::clone(&remove), Arc::clone(&place));
@@ -245,12 +245,10 @@ impl Documents for PostgresStore {
     }
 }
 
-impl PostgresStore {
-    fn place(&self, folder: &str, name: &str) -> Place {
-        Place {
-            namespace: self.namespace.clone(),
-            folder: folder.to_owned(),
-            name: name.to_owned(),
-        }
+fn place(store: &PostgresStore, folder: &str, name: &str) -> Place {
+    Place {
+        namespace: store.namespace.clone(),
+        folder: folder.to_owned(),
+        name: name.to_owned(),
     }
 }

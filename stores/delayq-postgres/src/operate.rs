@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::machine::Bookkeeping;
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::{
     AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats, check_histogram,
@@ -13,11 +12,14 @@ use delayq_core::time::Timestamp;
 use delayq_core::{Error, Result, TaskState};
 use tokio_postgres::types::Type;
 
+use crate::audit::audit_type;
 use crate::connection::{Session, Values};
+use crate::dead::{DeadOperation, change_dead};
 use crate::error::Outcome;
-use crate::row::{HAS_FOLLOW_UP, Status, TaskRow, code, signed};
+use crate::row::{HAS_FOLLOW_UP, TaskRow, code, signed};
 use crate::store::PostgresStore;
-use crate::type_tx::{Opening, TypeRow, TypeTx, tx_work};
+use crate::type_row::{TypeKey, TypeRow};
+use crate::type_tx::{Opening, on_type, tx_work};
 
 /// Tasks in one step of a purge.
 const PURGE_STEP: i32 = 1_000;
@@ -33,10 +35,10 @@ const DUE_COUNT: &str = "SELECT {s}.due_count_v1($1, $2)";
 const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1)";
 const LIST: &str = "SELECT * FROM {s}.list_v1($1, $2, $3, $4, $5, $6)";
 const PARTS: &str = "SELECT o_part, o_tasks FROM {s}.due_parts_v1($1, $2, $3, $4)";
-const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
 const PURGE: &str = "SELECT o_purged, o_known FROM {s}.purge_v1($1, $2, $3, $4)";
-const DISCARD: &str = "DELETE FROM {s}.tasks WHERE type = $1 AND id = ANY ($2) AND state = 2";
 const FOLLOW_UPS: &str = "SELECT id, at FROM {s}.follow_ups WHERE type = $1 AND id = ANY ($2)";
+/// Waits for submits to the type, and they for this transaction.
+const DROP_LOCK: &str = "SELECT pg_advisory_xact_lock('{s}.types'::regclass::oid::int, $1)";
 const DROP: &str = "WITH gone AS (DELETE FROM {s}.figures WHERE type = $1) \
     UPDATE {s}.types SET is_listed = false, paused_until = 0, max_pending = NULL, \
     fleet_concurrency = NULL, rate_starts = NULL, rate_per_us = NULL, rate_burst = NULL, tat = 0, \
@@ -46,23 +48,6 @@ const DROP_COUNTS: &str = "INSERT INTO {s}.ledger (type, done, died, cancelled, 
     FROM {s}.counts_v1($1) c";
 const DROP_FORGOTTEN: &str = "UPDATE {s}.counts SET forgotten = 0 WHERE type = $1";
 
-/// What becomes of selected dead tasks.
-#[derive(Clone, Copy)]
-enum DeadOperation {
-    /// Scheduled again, each so long after the one before.
-    Requeue(Duration),
-    Discard,
-}
-
-/// Progress through dead tasks.
-#[derive(Clone, Default)]
-struct Scan {
-    changed: Vec<TaskId>,
-    after: Option<(i64, String)>,
-    next_due: Option<Timestamp>,
-    is_over: bool,
-}
-
 fn listed(cursor: Option<&Cursor>, state: TaskState) -> (i64, String) {
     match cursor {
         Some(cursor) => (cursor.at.as_millis(), cursor.id.to_string()),
@@ -71,221 +56,66 @@ fn listed(cursor: Option<&Cursor>, state: TaskState) -> (i64, String) {
     }
 }
 
-impl PostgresStore {
-    async fn set_pause(
-        &self,
-        task_type: &TaskType,
-        until: Timestamp,
-        opening: Opening,
-    ) -> Result<()> {
-        let work = tx_work(move |tx| {
+async fn set_pause(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    until: Timestamp,
+    opening: Opening,
+) -> Result<()> {
+    let work = tx_work(move |tx| {
+        Box::pin(async move {
+            let is_shorter = until < tx.row.pause().unwrap_or(Timestamp::ZERO);
+            let sql = tx.sql.sql(PAUSE);
+            let id = tx.row.id;
+            let values: Values<'_> = &[(&id, Type::INT4), (&until.as_millis(), Type::INT8)];
+            tx.session.ask(&sql, values).await?;
+            tx.finish().await?;
+            Ok(is_shorter)
+        })
+    });
+    if on_type(store, task_type, opening, work).await? {
+        store.wakes.wake(task_type);
+    }
+    Ok(())
+}
+
+async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState) -> Result<u64> {
+    let (sql, key) = (store.statements.clone(), store.key(task_type));
+    let (retention, mut purged) = (store.retention_ms, 0);
+    loop {
+        let (sql, key) = (sql.clone(), key.clone());
+        let step = store.connections.call(move |session: &mut Session| {
+            let (sql, key) = (sql.clone(), key.clone());
             Box::pin(async move {
-                let is_shorter = until < tx.row.pause().unwrap_or(Timestamp::ZERO);
-                let sql = tx.sql.sql(PAUSE);
-                let id = tx.row.id;
-                let values: Values<'_> = &[(&id, Type::INT4), (&until.as_millis(), Type::INT8)];
-                tx.session.ask(&sql, values).await?;
-                tx.finish().await?;
-                Ok(is_shorter)
+                let of = TypeRow::read(session, &sql, &key, false).await?;
+                let values: Values<'_> = &[
+                    (&of.id, Type::INT4),
+                    (&i32::from(code(state)), Type::INT4),
+                    (&PURGE_STEP, Type::INT4),
+                    (&retention, Type::INT8),
+                ];
+                let rows = session.write(&sql.sql(PURGE), values).await?;
+                let Some(row) = rows.first() else {
+                    return Ok((0, 0));
+                };
+                Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?))
             })
         });
-        if self.on_type(task_type, opening, work).await? {
-            self.wakes.wake(task_type);
+        let (step, known) = step.await?;
+        if step == 0 {
+            return Ok(purged);
         }
-        Ok(())
-    }
-
-    async fn change_dead(
-        &self,
-        task_type: &TaskType,
-        filter: &DeadFilter,
-        operation: DeadOperation,
-    ) -> Result<Vec<TaskId>> {
-        filter.check()?;
-        let mut scan = Scan::default();
-        let mut ids: Vec<TaskId> = Vec::new();
-        if let DeadFilter::Ids(wanted) = filter {
-            let mut seen = std::collections::HashSet::new();
-            ids = wanted
-                .iter()
-                .filter(|id| seen.insert(*id))
-                .cloned()
-                .collect();
-        }
-        let mut rest = ids.into_iter();
-        while !scan.is_over {
-            let step: Vec<String> = rest
-                .by_ref()
-                .take(MAX_BATCH)
-                .map(|id| id.to_string())
-                .collect();
-            let (filter, before) = (filter.clone(), scan.clone());
-            let is_last = step.is_empty();
-            if is_last && matches!(filter, DeadFilter::Ids(_)) {
-                break;
-            }
-            let work = tx_work(move |tx| {
-                let (filter, before, step) = (filter.clone(), before.clone(), step.clone());
-                Box::pin(async move { dead_step(tx, &filter, operation, before, step).await })
-            });
-            let earliest;
-            (scan, earliest) = self.on_type(task_type, Opening::Locked, work).await?;
-            if let Some(due_at) = earliest {
-                self.wakes.scheduled(task_type, due_at);
-            }
-        }
-        Ok(scan.changed)
-    }
-
-    async fn purge_all(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
-        let (sql, key) = (self.statements.clone(), self.key(task_type));
-        let (retention, mut purged) = (self.retention_ms, 0);
-        loop {
-            let (sql, key) = (sql.clone(), key.clone());
-            let step = self.connections.call(move |session: &mut Session| {
-                let (sql, key) = (sql.clone(), key.clone());
-                Box::pin(async move {
-                    let of = TypeRow::read(session, &sql, (&key.0, &key.1), false).await?;
-                    let values: Values<'_> = &[
-                        (&of.id, Type::INT4),
-                        (&i32::from(code(state)), Type::INT4),
-                        (&PURGE_STEP, Type::INT4),
-                        (&retention, Type::INT8),
-                    ];
-                    let rows = session.write(&sql.sql(PURGE), values).await?;
-                    let Some(row) = rows.first() else {
-                        return Ok((0, 0));
-                    };
-                    Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?))
-                })
-            });
-            let (step, known) = step.await?;
-            if step == 0 {
-                return Ok(purged);
-            }
-            purged += u64::from(known.unsigned_abs());
-        }
-    }
-}
-
-/// Changes one page of the selected dead tasks.
-async fn dead_step(
-    mut tx: TypeTx<'_>,
-    filter: &DeadFilter,
-    operation: DeadOperation,
-    mut scan: Scan,
-    ids: Vec<String>,
-) -> Outcome<(Scan, Option<Timestamp>)> {
-    let id = tx.row.id;
-    let mut rows = if let DeadFilter::Ids(_) = filter {
-        let values: Values<'_> = &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
-        let mut rows = tx.rows(TASKS, values).await?;
-        let place = |row: &TaskRow| ids.iter().position(|id| *id == row.id);
-        rows.sort_by_key(place);
-        rows
-    } else {
-        let (at, after) = scan.after.clone().unwrap_or((-1, String::new()));
-        let limit = i32::try_from(MAX_BATCH).unwrap_or(128);
-        let values: Values<'_> = &[
-            (&id, Type::INT4),
-            (&2_i32, Type::INT4),
-            (&at, Type::INT8),
-            (&after, Type::TEXT),
-            (&limit, Type::INT4),
-            (&true, Type::BOOL),
-        ];
-        let rows = tx.rows(LIST, values).await?;
-        scan.is_over = rows.len() < MAX_BATCH;
-        scan.after = rows.last().map(|row| (at_of(row), row.id.clone()));
-        rows
-    };
-    let mut discarded = Vec::new();
-    for row in &mut rows {
-        let Some(task) = row
-            .live()
-            .copied()
-            .filter(|task| task.state == TaskState::Dead)
-        else {
-            continue;
-        };
-        let Ok(task_id) = TaskId::new(&row.id) else {
-            continue;
-        };
-        match selects(filter, row, &task, scan.changed.len()) {
-            Selected::No => continue,
-            Selected::NoMore => {
-                scan.is_over = true;
-                break;
-            }
-            Selected::Yes => {}
-        }
-        match operation {
-            DeadOperation::Requeue(interval) => {
-                let due_at = scan.next_due.unwrap_or(tx.now());
-                scan.next_due = Some(due_at.plus(interval));
-                row.status = Status::Live(task.requeued(due_at));
-                tx.change(row);
-            }
-            DeadOperation::Discard => {
-                tx.delta.moves(2, None);
-                discarded.push(row.id.clone());
-            }
-        }
-        scan.changed.push(task_id);
-    }
-    if !discarded.is_empty() {
-        let sql = tx.sql.sql(DISCARD);
-        let values: Values<'_> = &[(&id, Type::INT4), (&discarded, Type::TEXT_ARRAY)];
-        tx.session.ask(&sql, values).await?;
-    }
-    let earliest = tx.finish().await?;
-    Ok((scan, earliest))
-}
-
-enum Selected {
-    Yes,
-    No,
-    NoMore,
-}
-
-fn selects(filter: &DeadFilter, row: &TaskRow, task: &Bookkeeping, so_far: usize) -> Selected {
-    let DeadFilter::Matching {
-        died_before,
-        error_contains,
-        limit,
-    } = filter
-    else {
-        return Selected::Yes;
-    };
-    if so_far >= *limit || died_before.is_some_and(|before| task.at >= before) {
-        return Selected::NoMore;
-    }
-    let error = row.last_error.as_deref();
-    let has_error = error_contains
-        .as_deref()
-        .is_none_or(|text| error.is_some_and(|error| error.contains(text)));
-    if has_error {
-        Selected::Yes
-    } else {
-        Selected::No
-    }
-}
-
-fn at_of(row: &TaskRow) -> i64 {
-    match &row.status {
-        Status::Live(task) => task.at.as_millis(),
-        Status::Ended(ended) => ended.at.as_millis(),
-        Status::Unknown => -1,
+        purged += u64::from(known.unsigned_abs());
     }
 }
 
 async fn stats_of(
     session: &mut Session,
     sql: &crate::statements::Statements,
-    key: &(String, String),
+    key: &TypeKey,
     retention: Duration,
 ) -> Outcome<TypeStats> {
-    let of = TypeRow::read(session, sql, (&key.0, &key.1), false).await?;
+    let of = TypeRow::read(session, sql, key, false).await?;
     let now = of.reading.now;
     let mut stats = TypeStats::default();
     stats.now = now;
@@ -337,7 +167,7 @@ impl Operate for PostgresStore {
         let call = self.connections.call(move |session: &mut Session| {
             let (sql, key) = (sql.clone(), key.clone());
             Box::pin(async move {
-                let values: Values<'_> = &[(&key.0, Type::TEXT), (&key.1, Type::TEXT)];
+                let values: Values<'_> = &[(&key.namespace, Type::TEXT), (&key.name, Type::TEXT)];
                 // The row of a new type is not seen by the statement that makes it.
                 session.write(&sql, values).await?;
                 session.write(&sql, values).await.map(drop)
@@ -371,7 +201,7 @@ impl Operate for PostgresStore {
                 tx.finish().await.map(drop)
             })
         });
-        self.on_type(task_type, Opening::Made, work).await
+        on_type(self, task_type, Opening::Made, work).await
     }
 
     /// O(log n), except for the number of due tasks, which are counted.
@@ -399,7 +229,7 @@ impl Operate for PostgresStore {
             .call(move |session: &mut Session| {
                 let (sql, key, after) = (sql.clone(), key.clone(), after.clone());
                 Box::pin(async move {
-                    let of = TypeRow::read(session, &sql, (&key.0, &key.1), false).await?;
+                    let of = TypeRow::read(session, &sql, &key, false).await?;
                     let more = i32::try_from(limit + 1).unwrap_or(i32::MAX);
                     let values: Values<'_> = &[
                         (&of.id, Type::INT4),
@@ -424,7 +254,7 @@ impl Operate for PostgresStore {
                     // Ended tasks after one that is forgotten are forgotten, too.
                     let last = last.filter(|row| !row.is_over(retention, of.reading.now));
                     page.next = last.and_then(|row| {
-                        let at = Timestamp::from_millis(at_of(row));
+                        let at = row.at();
                         Some(Cursor::new(at, TaskId::new(&row.id).ok()?))
                     });
                     Ok(page)
@@ -447,7 +277,7 @@ impl Operate for PostgresStore {
             .call(move |session: &mut Session| {
                 let (sql, key) = (sql.clone(), key.clone());
                 Box::pin(async move {
-                    let of = TypeRow::read(session, &sql, (&key.0, &key.1), false).await?;
+                    let of = TypeRow::read(session, &sql, &key, false).await?;
                     let values: Values<'_> = &[
                         (&of.id, Type::INT4),
                         (&from.as_millis(), Type::INT8),
@@ -476,22 +306,20 @@ impl Operate for PostgresStore {
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
         let requeue = DeadOperation::Requeue(interval);
-        self.change_dead(task_type, filter, requeue).await
+        change_dead(self, task_type, filter, requeue).await
     }
 
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
-        self.change_dead(task_type, filter, DeadOperation::Discard)
-            .await
+        change_dead(self, task_type, filter, DeadOperation::Discard).await
     }
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
         let until = until.unwrap_or(Timestamp::MAX);
-        self.set_pause(task_type, until, Opening::Made).await
+        set_pause(self, task_type, until, Opening::Made).await
     }
 
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
-        self.set_pause(task_type, Timestamp::ZERO, Opening::Locked)
-            .await
+        set_pause(self, task_type, Timestamp::ZERO, Opening::Locked).await
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
@@ -499,7 +327,7 @@ impl Operate for PostgresStore {
             let reason = "running tasks cannot be purged: cancel them instead".to_owned();
             return Err(Error::invalid("argument", reason));
         }
-        self.purge_all(task_type, state).await
+        purge_all(self, task_type, state).await
     }
 
     /// Forgets the ended tasks first, in batches, unless the type is in use.
@@ -512,16 +340,19 @@ impl Operate for PostgresStore {
                 tx.finish().await.map(drop)
             })
         });
-        self.on_type(task_type, Opening::Locked, check).await?;
+        on_type(self, task_type, Opening::Locked, check).await?;
         for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
-            self.purge_all(task_type, state).await?;
+            purge_all(self, task_type, state).await?;
         }
         let name = task_type.to_string();
-        let drop_it = tx_work(move |tx| {
+        let drop_it = tx_work(move |mut tx| {
             let name = name.clone();
             Box::pin(async move {
-                refuse_use(&tx.row, &name)?;
                 let id = tx.row.id;
+                let sql = tx.sql.sql(DROP_LOCK);
+                tx.session.ask(&sql, &[(&id, Type::INT4)]).await?;
+                tx.read_again().await?;
+                refuse_use(&tx.row, &name)?;
                 if id != 0 {
                     for text in [DROP, DROP_COUNTS, DROP_FORGOTTEN] {
                         let sql = tx.sql.sql(text);
@@ -531,11 +362,11 @@ impl Operate for PostgresStore {
                 tx.finish().await.map(drop)
             })
         });
-        self.on_type(task_type, Opening::Locked, drop_it).await
+        on_type(self, task_type, Opening::Locked, drop_it).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
-        self.audit_type(task_type, repair).await
+        audit_type(self, task_type, repair).await
     }
 }
 

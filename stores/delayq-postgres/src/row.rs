@@ -260,6 +260,15 @@ impl TaskRow {
         }
     }
 
+    /// By state, when it is due, its lock expires, it died or ended.
+    pub(crate) fn at(&self) -> Timestamp {
+        match &self.status {
+            Status::Live(task) => task.at,
+            Status::Ended(ended) => ended.at,
+            Status::Unknown => Timestamp::ZERO,
+        }
+    }
+
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         self.expiry.time(self.live()?.asked_due)
     }

@@ -34,7 +34,7 @@ const FUNCTIONS: [&str; 6] = [
     include_str!("schema/upkeep.sql"),
 ];
 
-const VERSIONS: &str = "SELECT version, min_version FROM {s}.meta";
+const VERSIONS: &str = "SELECT min_version FROM {s}.meta";
 const HAS_META: &str = "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE n.nspname = '{s}' AND c.relname = 'meta')";
 
@@ -47,10 +47,9 @@ pub(crate) fn script(schema: &str) -> String {
         text.push_str(&rendered(functions));
         text.push('\n');
     }
-    text.push_str(&format!(
-        "INSERT INTO meta (version, min_version) VALUES ({VERSION}, {VERSION});\n"
-    ));
-    text
+    let versions =
+        format!("INSERT INTO meta (version, min_version) VALUES ({VERSION}, {VERSION});\n");
+    text + &versions
 }
 
 /// Functions with their settings; comments keep the words.
@@ -75,17 +74,15 @@ pub(crate) async fn prepare(connections: &Connections, sql: &Statements) -> Resu
         .await
 }
 
-async fn version(session: &mut Session, sql: &Statements) -> Outcome<Option<(i32, i32)>> {
+/// The version that a release must know to use the schema; `None` if there is no schema.
+async fn version(session: &mut Session, sql: &Statements) -> Outcome<Option<i32>> {
     let rows = session.ask(&sql.sql(HAS_META), &[]).await?;
     let has_meta: Option<bool> = rows.first().map(|row| row.try_get(0)).transpose()?;
     if has_meta != Some(true) {
         return Ok(None);
     }
     let rows = session.ask(&sql.sql(VERSIONS), &[]).await?;
-    let Some(row) = rows.first() else {
-        return Ok(None);
-    };
-    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 async fn prepare_in(session: &mut Session, sql: &Statements, place: &str) -> Outcome<()> {
@@ -105,8 +102,7 @@ async fn prepare_in(session: &mut Session, sql: &Statements, place: &str) -> Out
     session.commit().await
 }
 
-fn refuse_newer(place: &str, (version, min_version): (i32, i32)) -> Outcome<()> {
-    let _ = version;
+fn refuse_newer(place: &str, min_version: i32) -> Outcome<()> {
     if min_version <= VERSION {
         return Ok(());
     }

@@ -36,225 +36,234 @@ struct Step {
     earliest: Option<Timestamp>,
 }
 
-impl PostgresStore {
-    pub(crate) async fn settle_all(
-        &self,
-        task_type: &TaskType,
-        settlements: Vec<Settlement>,
-    ) -> Result<Vec<SettleOutcome>> {
-        let mut outcomes = Vec::with_capacity(settlements.len());
-        let mut rest = settlements.into_iter();
-        loop {
-            let step: Vec<_> = rest.by_ref().take(MAX_BATCH).collect();
-            if step.is_empty() {
-                return Ok(outcomes);
-            }
-            let step = self.settle_step(task_type, step).await?;
-            if step.is_freed {
-                self.wakes.wake(task_type);
-            }
-            if let Some(due_at) = step.earliest {
-                self.wakes.scheduled(task_type, due_at);
-            }
-            outcomes.extend(step.outcomes);
+pub(crate) async fn settle_all(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    settlements: Vec<Settlement>,
+) -> Result<Vec<SettleOutcome>> {
+    let mut outcomes = Vec::with_capacity(settlements.len());
+    let mut rest = settlements.into_iter();
+    loop {
+        let step: Vec<_> = rest.by_ref().take(MAX_BATCH).collect();
+        if step.is_empty() {
+            return Ok(outcomes);
         }
+        let step = settle_step(store, task_type, step).await?;
+        if step.is_freed {
+            store.wakes.wake(task_type);
+        }
+        if let Some(due_at) = step.earliest {
+            store.wakes.scheduled(task_type, due_at);
+        }
+        outcomes.extend(step.outcomes);
     }
+}
 
-    /// Tasks that are done take one statement, all others a transaction.
-    async fn settle_step(&self, task_type: &TaskType, all: Vec<Settlement>) -> Result<Step> {
-        let mut seen = HashSet::new();
-        let is_usual = all
-            .iter()
-            .all(|one| one.end == AttemptEnd::Done && seen.insert(one.lock.id.clone()));
-        let ended = all.len();
-        if !is_usual {
-            let step = self.settle_slowly(task_type, all).await?;
-            self.forget_beyond(task_type, ended).await?;
-            return Ok(step);
-        }
-        let (done, is_freed) = self.settle_done(task_type, &all).await?;
-        let open: Vec<_> = all
-            .iter()
-            .filter(|one| !done.contains(one.lock.id.as_str()))
-            .cloned()
-            .collect();
-        let mut rest = Vec::new();
-        let mut earliest = None;
-        if !open.is_empty() {
-            let step = self.settle_slowly(task_type, open).await;
-            let step = step.map_err(|error| match error {
-                // A part of the step is applied.
-                Error::Unavailable { store, detail } if !done.is_empty() => {
-                    Error::indeterminate(store, detail)
-                }
-                error => error,
-            })?;
-            (rest, earliest) = (step.outcomes, step.earliest);
-        }
-        self.forget_beyond(task_type, done.len()).await?;
-        let mut rest = rest.into_iter();
-        let outcomes = all.iter().map(|one| {
-            if done.contains(one.lock.id.as_str()) {
-                return SettleOutcome::Settled;
+/// Tasks that are done take one statement, all others a transaction.
+async fn settle_step(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    all: Vec<Settlement>,
+) -> Result<Step> {
+    let mut seen = HashSet::new();
+    let is_usual = all
+        .iter()
+        .all(|one| one.end == AttemptEnd::Done && seen.insert(one.lock.id.clone()));
+    let ended = all.len();
+    if !is_usual {
+        let step = settle_slowly(store, task_type, all).await?;
+        store.forget_beyond(task_type, ended).await?;
+        return Ok(step);
+    }
+    let (done, is_freed) = settle_done(store, task_type, &all).await?;
+    let open: Vec<_> = all
+        .iter()
+        .filter(|one| !done.contains(one.lock.id.as_str()))
+        .cloned()
+        .collect();
+    let mut rest = Vec::new();
+    let mut earliest = None;
+    if !open.is_empty() {
+        let step = settle_slowly(store, task_type, open).await;
+        let step = step.map_err(|error| match error {
+            // A part of the step is applied.
+            Error::Unavailable { store, detail } if !done.is_empty() => {
+                Error::indeterminate(store, detail)
             }
-            rest.next().unwrap_or(SettleOutcome::LockLost)
-        });
-        Ok(Step {
-            outcomes: outcomes.collect(),
-            is_freed,
-            earliest,
-        })
+            error => error,
+        })?;
+        (rest, earliest) = (step.outcomes, step.earliest);
     }
-
-    async fn settle_done(
-        &self,
-        task_type: &TaskType,
-        all: &[Settlement],
-    ) -> Result<(HashSet<String>, bool)> {
-        let (sql, key) = (self.sql(DONE), self.key(task_type));
-        let locks: (Vec<String>, Vec<i64>) = all
-            .iter()
-            .map(|one| (one.lock.id.to_string(), signed(one.lock.fence)))
-            .unzip();
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, locks) = (sql.clone(), key.clone(), locks.clone());
-                Box::pin(async move {
-                    let values: Values<'_> = &[
-                        (&key.0, Type::TEXT),
-                        (&key.1, Type::TEXT),
-                        (&locks.0, Type::TEXT_ARRAY),
-                        (&locks.1, Type::INT8_ARRAY),
-                    ];
-                    let rows = session.write(&sql, values).await?;
-                    let Some(row) = rows.first() else {
-                        return Ok((HashSet::new(), false));
-                    };
-                    let ids: Vec<String> = row.try_get(0)?;
-                    Ok((ids.into_iter().collect(), row.try_get(1)?))
-                })
-            })
-            .await
-    }
-
-    async fn settle_slowly(&self, task_type: &TaskType, all: Vec<Settlement>) -> Result<Step> {
-        let (sql, key, retention) = (self.statements.clone(), self.key(task_type), self.retention);
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, all) = (sql.clone(), key.clone(), all.clone());
-                Box::pin(async move {
-                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
-                    if tx.row.is_limited {
-                        tx.lock_type().await?;
-                    }
-                    settle_in(tx, &all, retention).await
-                })
-            })
-            .await
-    }
-
-    pub(crate) async fn extend_all(
-        &self,
-        task_type: &TaskType,
-        locks: Vec<Lock>,
-        lock_for: Duration,
-        is_alone: bool,
-    ) -> Result<Vec<ExtendOutcome>> {
-        let mut outcomes = Vec::with_capacity(locks.len());
-        for step in locks.chunks(MAX_BATCH) {
-            outcomes.extend(
-                self.extend_step(task_type, step, lock_for, is_alone)
-                    .await?,
-            );
+    store.forget_beyond(task_type, done.len()).await?;
+    let mut rest = rest.into_iter();
+    let outcomes = all.iter().map(|one| {
+        if done.contains(one.lock.id.as_str()) {
+            return SettleOutcome::Settled;
         }
-        Ok(outcomes)
-    }
+        rest.next().unwrap_or(SettleOutcome::LockLost)
+    });
+    Ok(Step {
+        outcomes: outcomes.collect(),
+        is_freed,
+        earliest,
+    })
+}
 
-    async fn extend_step(
-        &self,
-        task_type: &TaskType,
-        locks: &[Lock],
-        lock_for: Duration,
-        is_alone: bool,
-    ) -> Result<Vec<ExtendOutcome>> {
-        let (sql, key, lock_ms) = (self.sql(EXTEND), self.key(task_type), lock_ms(lock_for));
-        let alone = if is_alone { i32::from(ALONE) } else { 0 };
-        let ids: Vec<String> = locks.iter().map(|lock| lock.id.to_string()).collect();
-        let fences: Vec<i64> = locks.iter().map(|lock| signed(lock.fence)).collect();
-        let call = self.connections.call(move |session: &mut Session| {
-            let (sql, key) = (sql.clone(), key.clone());
-            let (ids, fences) = (ids.clone(), fences.clone());
+async fn settle_done(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    all: &[Settlement],
+) -> Result<(HashSet<String>, bool)> {
+    let (sql, key) = (store.sql(DONE), store.key(task_type));
+    let locks: (Vec<String>, Vec<i64>) = all
+        .iter()
+        .map(|one| (one.lock.id.to_string(), signed(one.lock.fence)))
+        .unzip();
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, locks) = (sql.clone(), key.clone(), locks.clone());
             Box::pin(async move {
                 let values: Values<'_> = &[
-                    (&key.0, Type::TEXT),
-                    (&key.1, Type::TEXT),
-                    (&ids, Type::TEXT_ARRAY),
-                    (&fences, Type::INT8_ARRAY),
-                    (&lock_ms, Type::INT8),
-                    (&alone, Type::INT4),
+                    (&key.namespace, Type::TEXT),
+                    (&key.name, Type::TEXT),
+                    (&locks.0, Type::TEXT_ARRAY),
+                    (&locks.1, Type::INT8_ARRAY),
                 ];
                 let rows = session.write(&sql, values).await?;
-                let read = |row: &tokio_postgres::Row| -> Outcome<((String, i64), ExtendOutcome)> {
-                    let until = Timestamp::from_millis(row.try_get(2)?);
-                    let is_cancelled: bool = row.try_get(3)?;
-                    let outcome = if is_cancelled {
-                        ExtendOutcome::CancelRequested(until)
-                    } else {
-                        ExtendOutcome::Extended(until)
-                    };
-                    Ok(((row.try_get(0)?, row.try_get(1)?), outcome))
+                let Some(row) = rows.first() else {
+                    return Ok((HashSet::new(), false));
                 };
-                rows.iter().map(read).collect::<Outcome<BTreeMap<_, _>>>()
+                let ids: Vec<String> = row.try_get(0)?;
+                Ok((ids.into_iter().collect(), row.try_get(1)?))
             })
-        });
-        let extended = call.await?;
-        let outcomes: Vec<_> = locks
-            .iter()
-            .map(|lock| {
-                let key = (lock.id.to_string(), signed(lock.fence));
-                extended
-                    .get(&key)
-                    .copied()
-                    .unwrap_or(ExtendOutcome::LockLost)
-            })
-            .collect();
-        for outcome in &outcomes {
-            if let ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) = outcome
-            {
-                self.with_floors(task_type, |floors| floors.note_lock(*until));
-            }
-        }
-        Ok(outcomes)
-    }
+        })
+        .await
+}
 
-    pub(crate) async fn note(
-        &self,
-        task_type: &TaskType,
-        lock: &Lock,
-        error: &str,
-    ) -> Result<bool> {
-        let (sql, key) = (self.statements.clone(), self.key(task_type));
-        let (id, fence) = (lock.id.to_string(), signed(lock.fence));
-        let error = cut_error(error).as_bytes().to_vec();
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, id, error) = (sql.clone(), key.clone(), id.clone(), error.clone());
-                Box::pin(async move {
-                    let mut tx = TypeTx::begin(session, &sql, (&key.0, &key.1), false).await?;
-                    let values: Values<'_> = &[
-                        (&tx.row.id.clone(), Type::INT4),
-                        (&id, Type::TEXT),
-                        (&fence, Type::INT8),
-                        (&error, Type::BYTEA),
-                    ];
-                    let noted = !tx.session.ask(&sql.sql(NOTE), values).await?.is_empty();
-                    tx.delta.totals.failed += u64::from(noted);
-                    tx.finish().await?;
-                    Ok(noted)
-                })
+async fn settle_slowly(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    all: Vec<Settlement>,
+) -> Result<Step> {
+    let (sql, key, retention) = (
+        store.statements.clone(),
+        store.key(task_type),
+        store.retention,
+    );
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, all) = (sql.clone(), key.clone(), all.clone());
+            Box::pin(async move {
+                let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
+                if tx.row.is_limited {
+                    tx.lock_type().await?;
+                }
+                settle_in(tx, &all, retention).await
             })
-            .await
+        })
+        .await
+}
+
+pub(crate) async fn extend_all(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    locks: Vec<Lock>,
+    lock_for: Duration,
+    is_alone: bool,
+) -> Result<Vec<ExtendOutcome>> {
+    let mut outcomes = Vec::with_capacity(locks.len());
+    for step in locks.chunks(MAX_BATCH) {
+        outcomes.extend(extend_step(store, task_type, step, lock_for, is_alone).await?);
     }
+    Ok(outcomes)
+}
+
+async fn extend_step(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    locks: &[Lock],
+    lock_for: Duration,
+    is_alone: bool,
+) -> Result<Vec<ExtendOutcome>> {
+    let (sql, key, lock_ms) = (store.sql(EXTEND), store.key(task_type), lock_ms(lock_for));
+    let alone = if is_alone { i32::from(ALONE) } else { 0 };
+    let ids: Vec<String> = locks.iter().map(|lock| lock.id.to_string()).collect();
+    let fences: Vec<i64> = locks.iter().map(|lock| signed(lock.fence)).collect();
+    let call = store.connections.call(move |session: &mut Session| {
+        let (sql, key) = (sql.clone(), key.clone());
+        let (ids, fences) = (ids.clone(), fences.clone());
+        Box::pin(async move {
+            let values: Values<'_> = &[
+                (&key.namespace, Type::TEXT),
+                (&key.name, Type::TEXT),
+                (&ids, Type::TEXT_ARRAY),
+                (&fences, Type::INT8_ARRAY),
+                (&lock_ms, Type::INT8),
+                (&alone, Type::INT4),
+            ];
+            let rows = session.write(&sql, values).await?;
+            let read = |row: &tokio_postgres::Row| -> Outcome<((String, i64), ExtendOutcome)> {
+                let until = Timestamp::from_millis(row.try_get(2)?);
+                let is_cancelled: bool = row.try_get(3)?;
+                let outcome = if is_cancelled {
+                    ExtendOutcome::CancelRequested(until)
+                } else {
+                    ExtendOutcome::Extended(until)
+                };
+                Ok(((row.try_get(0)?, row.try_get(1)?), outcome))
+            };
+            rows.iter().map(read).collect::<Outcome<BTreeMap<_, _>>>()
+        })
+    });
+    let extended = call.await?;
+    let outcomes: Vec<_> = locks
+        .iter()
+        .map(|lock| {
+            let key = (lock.id.to_string(), signed(lock.fence));
+            extended
+                .get(&key)
+                .copied()
+                .unwrap_or(ExtendOutcome::LockLost)
+        })
+        .collect();
+    for outcome in &outcomes {
+        if let ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) = outcome {
+            store.with_floors(task_type, |floors| floors.note_lock(*until));
+        }
+    }
+    Ok(outcomes)
+}
+
+pub(crate) async fn note(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    lock: &Lock,
+    error: &str,
+) -> Result<bool> {
+    let (sql, key) = (store.statements.clone(), store.key(task_type));
+    let (id, fence) = (lock.id.to_string(), signed(lock.fence));
+    let error = cut_error(error).as_bytes().to_vec();
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, id, error) = (sql.clone(), key.clone(), id.clone(), error.clone());
+            Box::pin(async move {
+                let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
+                let values: Values<'_> = &[
+                    (&tx.row.id.clone(), Type::INT4),
+                    (&id, Type::TEXT),
+                    (&fence, Type::INT8),
+                    (&error, Type::BYTEA),
+                ];
+                let noted = !tx.session.ask(&sql.sql(NOTE), values).await?.is_empty();
+                tx.delta.totals.failed += u64::from(noted);
+                tx.finish().await?;
+                Ok(noted)
+            })
+        })
+        .await
 }
 
 async fn settle_in(mut tx: TypeTx<'_>, all: &[Settlement], retention: Duration) -> Outcome<Step> {

@@ -4,25 +4,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use delayq_core::job::{NewTask, When};
-use delayq_core::name::{Namespace, TaskId, TaskType};
-use delayq_core::store::{
-    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
-};
-use delayq_core::task::{Headers, Lock, TaskInfo};
-use delayq_core::time::duration_ms;
+use delayq_core::name::{Namespace, TaskType};
+use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Result};
+use tokio_postgres::types::Type;
 
-use crate::claim::Floors;
 use crate::config::PostgresConfig;
-use crate::connection::Connections;
+use crate::connection::{Connections, Session, Values};
+use crate::floors::Floors;
 use crate::statements::Statements;
 use crate::submit::Submits;
+use crate::type_row::TypeKey;
 use crate::upkeep::Upkeep;
 use crate::wakes::Wakes;
 use crate::{preflight, schema};
+
+const NUMBER: &str = "SELECT id FROM {s}.types WHERE namespace = $1 AND name = $2";
 
 /// A store of tasks in a PostgreSQL database, shared by any number of instances.
 ///
@@ -38,9 +35,10 @@ pub struct PostgresStore {
     pub(crate) retention_ms: i64,
     pub(crate) wakes: Wakes,
     pub(crate) upkeep: Upkeep,
-    submits: Submits,
-    wanted: Durability,
-    durability: Mutex<Durability>,
+    pub(crate) submits: Submits,
+    /// The weakest acceptable class.
+    pub(crate) wanted: Durability,
+    pub(crate) durability: Mutex<Durability>,
     locals: Mutex<HashMap<TaskType, Local>>,
 }
 
@@ -79,7 +77,6 @@ impl PostgresStore {
         let durability = preflight::check(&connections, options.durability).await?;
         schema::prepare(&connections, &statements).await?;
         let namespace = options.namespace;
-        let retention_ms = duration_ms(options.retention).min(i64::MAX / 4);
         let upkeep = Upkeep {
             sql: statements.clone(),
             namespace: namespace.to_string(),
@@ -91,13 +88,13 @@ impl PostgresStore {
         let timeout = options.call_timeout;
         let name = namespace.as_str();
         Ok(Arc::new(Self {
-            submits: Submits::new(&connections, &statements, (name, retention_ms), timeout),
+            submits: Submits::new(&connections, &statements, &upkeep, timeout),
             wakes: Wakes::start(&connections, &config, name),
             connections,
             statements,
             namespace,
             retention: options.retention,
-            retention_ms,
+            retention_ms: upkeep.retention_ms(),
             upkeep,
             wanted: options.durability,
             durability: Mutex::new(durability),
@@ -110,9 +107,12 @@ impl PostgresStore {
         self.statements.sql(text)
     }
 
-    /// The namespace and the name of a type.
-    pub(crate) fn key(&self, task_type: &TaskType) -> (String, String) {
-        (self.namespace.to_string(), task_type.to_string())
+    /// The key of a type in statements.
+    pub(crate) fn key(&self, task_type: &TaskType) -> TypeKey {
+        TypeKey {
+            namespace: self.namespace.to_string(),
+            name: task_type.to_string(),
+        }
     }
 
     fn with_local<R>(&self, task_type: &TaskType, work: impl FnOnce(&mut Local) -> R) -> R {
@@ -139,132 +139,30 @@ impl PostgresStore {
             is_due
         })
     }
-}
 
-#[async_trait]
-impl Store for PostgresStore {
-    fn name(&self) -> String {
-        self.connections.place().to_owned()
-    }
-
-    fn namespace(&self) -> Option<&Namespace> {
-        Some(&self.namespace)
-    }
-
-    fn durability(&self) -> Durability {
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let types: Vec<TaskType> = tasks.iter().map(|task| task.task_type.clone()).collect();
-        let outcomes = self.submits.submit(tasks).await;
-        let mut first = HashMap::new();
-        for (task_type, outcome) in types.iter().zip(&outcomes) {
-            if let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcome {
-                let earliest = first.entry(task_type).or_insert(*due_at);
-                *earliest = (*earliest).min(*due_at);
-            }
+    /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
+    /// many.
+    pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) -> Result<()> {
+        let most = self.upkeep.remembered;
+        if ended == 0 {
+            return Ok(());
         }
-        for (task_type, due_at) in first {
-            self.wakes.scheduled(task_type, due_at);
+        let is_kept = !self.retention.is_zero();
+        if is_kept && !self.count_ends(task_type, ended, most / 2) {
+            return Ok(());
         }
-        outcomes
-    }
-
-    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
-        self.claim_from(bucket, request).await
-    }
-
-    async fn settle(
-        &self,
-        bucket: &Bucket,
-        settlements: Vec<Settlement>,
-    ) -> Result<Vec<SettleOutcome>> {
-        self.settle_all(bucket.task_type(), settlements).await
-    }
-
-    async fn extend(
-        &self,
-        bucket: &Bucket,
-        locks: Vec<Lock>,
-        lock_for: Duration,
-    ) -> Result<Vec<ExtendOutcome>> {
-        self.extend_all(bucket.task_type(), locks, lock_for, false)
-            .await
-    }
-
-    async fn extend_alone(
-        &self,
-        bucket: &Bucket,
-        lock: &Lock,
-        lock_for: Duration,
-    ) -> Result<ExtendOutcome> {
-        let locks = vec![lock.clone()];
-        let outcomes = self
-            .extend_all(bucket.task_type(), locks, lock_for, true)
-            .await?;
-        Ok(outcomes.first().copied().unwrap_or(ExtendOutcome::LockLost))
-    }
-
-    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
-        self.note(bucket.task_type(), lock, error).await
-    }
-
-    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
-        self.cancel_one(task_type, id).await
-    }
-
-    async fn reschedule(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        when: When,
-    ) -> Result<ChangeOutcome> {
-        self.move_one(task_type, id, when).await
-    }
-
-    async fn update(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        message: Vec<u8>,
-    ) -> Result<ChangeOutcome> {
-        self.update_one(task_type, id, message, &Headers::new())
-            .await
-    }
-
-    async fn update_with(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        message: Vec<u8>,
-        headers: &Headers,
-    ) -> Result<ChangeOutcome> {
-        self.update_one(task_type, id, message, headers).await
-    }
-
-    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        self.find_one(task_type, id).await
-    }
-
-    fn wakeups(&self) -> Wakeups {
-        self.wakes.subscribe()
-    }
-
-    async fn check(&self) -> Result<()> {
-        let found = preflight::check(&self.connections, self.wanted).await?;
-        schema::prepare(&self.connections, &self.statements).await?;
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = found;
+        let (sql, key) = (self.sql(NUMBER), self.key(task_type));
+        let call = self.connections.call(move |session: &mut Session| {
+            let (sql, key) = (sql.clone(), key.clone());
+            Box::pin(async move {
+                let values: Values<'_> = &[(&key.namespace, Type::TEXT), (&key.name, Type::TEXT)];
+                let rows = session.ask(&sql, values).await?;
+                Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            })
+        });
+        if let Some(id) = call.await? {
+            self.upkeep.forget(&self.connections, id, 0).await?;
+        }
         Ok(())
-    }
-
-    async fn close(&self) {
-        self.connections.close();
     }
 }

@@ -16,6 +16,7 @@ use crate::connection::{Connections, Session};
 use crate::error::{Outcome, lost};
 use crate::row::{Content, state_of};
 use crate::statements::Statements;
+use crate::upkeep::Upkeep;
 
 /// Maximum number of tasks in one transaction.
 const GROUP_TASKS: usize = 1_000;
@@ -74,14 +75,14 @@ impl Submits {
     pub(crate) fn new(
         connections: &Connections,
         sql: &Statements,
-        (namespace, retention_ms): (&str, i64),
+        upkeep: &Upkeep,
         timeout: std::time::Duration,
     ) -> Self {
         Self {
             connections: connections.clone(),
             sql: sql.clone(),
-            namespace: namespace.into(),
-            retention_ms,
+            namespace: upkeep.namespace.as_str().into(),
+            retention_ms: upkeep.retention_ms(),
             timeout,
             queue: Arc::default(),
         }
@@ -198,7 +199,7 @@ impl Submits {
             let (sql, namespace, group) = (sql.clone(), namespace.clone(), group.clone());
             Box::pin(async move {
                 let columns = Columns::of(&group);
-                columns.submit(session, &sql, (&namespace, retention)).await
+                columns.submit(session, &sql, &namespace, retention).await
             })
         });
         match written.await {
@@ -359,7 +360,8 @@ impl<'a> Columns<'a> {
         &self,
         session: &mut Session,
         sql: &str,
-        (namespace, retention): (&str, i64),
+        namespace: &str,
+        retention: i64,
     ) -> Outcome<Vec<Row>> {
         session
             .write(

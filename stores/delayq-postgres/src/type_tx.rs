@@ -1,58 +1,23 @@
 //! A transaction on one type: rows are read and locked, changed by the decisions of
 //! [`delayq_core::machine`], and written together at its end.
 
-use std::time::Duration;
-
 use delayq_core::Result;
-use delayq_core::fleet::{FleetLimits, Rate};
-use delayq_core::machine::{Ended, Gate, Settled};
+use delayq_core::machine::{Ended, Settled};
 use delayq_core::name::TaskType;
 use delayq_core::operate::TypeTotals;
 use delayq_core::state::TaskState;
-use delayq_core::task::TaskInfo;
-use delayq_core::time::{Reading, Timestamp};
+use delayq_core::time::Timestamp;
 use futures_util::future::BoxFuture;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::columns::{Columns, settled_by};
 use crate::connection::{Session, Values};
 use crate::error::Outcome;
-use crate::row::{
-    ALONE, CANCEL_REQUESTED, HAS_FOLLOW_UP, Status, TaskRow, code, names_text, signed,
-};
+use crate::row::{HAS_FOLLOW_UP, Status, TaskRow, code, signed};
 use crate::statements::Statements;
 use crate::store::PostgresStore;
+use crate::type_row::{TypeKey, TypeRow, reading};
 
-/// The row of a type, its counts, and the store's clock.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TypeRow {
-    pub(crate) id: i32,
-    pub(crate) reading: Reading,
-    pub(crate) paused_until: Timestamp,
-    pub(crate) max_pending: Option<u64>,
-    pub(crate) fleet: FleetLimits,
-    pub(crate) tat: i64,
-    pub(crate) is_limited: bool,
-    pub(crate) is_held_back: bool,
-    pub(crate) scheduled: u64,
-    pub(crate) running: u64,
-    pub(crate) dead: u64,
-    pub(crate) ended: u64,
-    pub(crate) refused: u64,
-    pub(crate) totals: TypeTotals,
-    pub(crate) fence: u64,
-    pub(crate) forgotten: Timestamp,
-}
-
-const OPEN: &str = "SELECT o_now_us, (o_type).id, (o_type).paused_until, (o_type).max_pending, \
-    (o_type).fleet_concurrency, (o_type).rate_starts, (o_type).rate_per_us, (o_type).rate_burst, \
-    (o_type).tat, (o_type).is_limited, (o_type).is_held_back, (o_counts).scheduled, \
-    (o_counts).running, (o_counts).dead, (o_counts).ended, (o_counts).done, (o_counts).died, \
-    (o_counts).cancelled, (o_counts).expired, (o_counts).failed, (o_counts).refused, \
-    (o_counts).fence, (o_counts).forgotten FROM {s}.open_v1($1, $2, $3)";
-
-const WRITE: &str = "SELECT {s}.write_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-    $14, $15, $16, $17, $18, $19)";
 const FOLLOW: &str = "SELECT {s}.follow_v1($1, $2, $3, $4, $5)";
 const LEDGER: &str = "INSERT INTO {s}.ledger (type, scheduled, running, dead, ended, done, died, \
     cancelled, expired, failed, refused, fence) \
@@ -60,126 +25,6 @@ const LEDGER: &str = "INSERT INTO {s}.ledger (type, scheduled, running, dead, en
 
 const MADE: &str = "SELECT {s}.type_v1($1, $2)";
 const CLOCK: &str = "SELECT {s}.clock_us()";
-
-fn number(row: &Row, column: &str) -> Outcome<u64> {
-    let number: Option<i64> = row.try_get(column)?;
-    Ok(u64::try_from(number.unwrap_or(0)).unwrap_or(0))
-}
-
-fn small(number: Option<i64>) -> Option<u32> {
-    number.and_then(|number| u32::try_from(number).ok())
-}
-
-/// A reading of the store's clock in microseconds.
-pub(crate) fn reading(now_us: i64) -> Reading {
-    Reading {
-        now: Timestamp::from_millis(now_us.div_euclid(1_000)),
-        sub_ms: Duration::from_micros(now_us.rem_euclid(1_000).unsigned_abs()),
-    }
-}
-
-impl TypeRow {
-    /// Reads a type; the clock alone for an unknown one, whose number is 0.
-    pub(crate) async fn read(
-        session: &mut Session,
-        sql: &Statements,
-        key: (&str, &str),
-        locks: bool,
-    ) -> Outcome<Self> {
-        let values: Values<'_> = &[
-            (&key.0, Type::TEXT),
-            (&key.1, Type::TEXT),
-            (&locks, Type::BOOL),
-        ];
-        let rows = session.ask(&sql.sql(OPEN), values).await?;
-        rows.first().map_or(Ok(Self::default()), Self::of)
-    }
-
-    fn of(row: &Row) -> Outcome<Self> {
-        let reading = reading(row.try_get("o_now_us")?);
-        let id: Option<i32> = row.try_get("id")?;
-        let Some(id) = id else {
-            return Ok(Self {
-                reading,
-                ..Self::default()
-            });
-        };
-        let rate = (
-            small(row.try_get("rate_starts")?),
-            row.try_get::<_, Option<i64>>("rate_per_us")?,
-            small(row.try_get("rate_burst")?),
-        );
-        let rate = match rate {
-            (Some(starts), Some(per), Some(burst)) => Some(Rate {
-                starts,
-                per: Duration::from_micros(per.unsigned_abs()),
-                burst,
-            }),
-            _ => None,
-        };
-        let mut totals = TypeTotals::default();
-        totals.done = number(row, "done")?;
-        totals.dead = number(row, "died")?;
-        totals.cancelled = number(row, "cancelled")?;
-        totals.expired = number(row, "expired")?;
-        totals.failed = number(row, "failed")?;
-        let max_pending: Option<i64> = row.try_get("max_pending")?;
-        Ok(Self {
-            id,
-            reading,
-            paused_until: Timestamp::from_millis(row.try_get("paused_until")?),
-            max_pending: max_pending.map(i64::unsigned_abs),
-            fleet: FleetLimits {
-                concurrency: small(row.try_get("fleet_concurrency")?),
-                rate,
-            },
-            tat: row.try_get("tat")?,
-            is_limited: row.try_get("is_limited")?,
-            is_held_back: row.try_get("is_held_back")?,
-            scheduled: number(row, "scheduled")?,
-            running: number(row, "running")?,
-            dead: number(row, "dead")?,
-            ended: number(row, "ended")?,
-            refused: number(row, "refused")?,
-            totals,
-            fence: number(row, "fence")?,
-            forgotten: Timestamp::from_millis(row.try_get("forgotten")?),
-        })
-    }
-
-    pub(crate) fn is_known(&self) -> bool {
-        self.id != 0
-    }
-
-    /// The end of the pause, while paused.
-    pub(crate) fn pause(&self) -> Option<Timestamp> {
-        (self.paused_until > self.reading.now).then_some(self.paused_until)
-    }
-
-    pub(crate) fn gate(&self) -> Gate {
-        Gate {
-            reading: self.reading,
-            paused_until: self.pause(),
-            running: usize::try_from(self.running).unwrap_or(usize::MAX),
-            held_back: self.is_held_back,
-            fleet: self.fleet,
-            tat: self.tat,
-        }
-    }
-
-    /// A row for people, unless it is damaged or forgotten.
-    pub(crate) fn info(
-        &self,
-        row: &TaskRow,
-        retention: Duration,
-        again_at: Option<Timestamp>,
-    ) -> Option<TaskInfo> {
-        if row.is_over(retention, self.reading.now) {
-            return None;
-        }
-        row.info(self.gate(), again_at)
-    }
-}
 
 /// What a transaction changes in the counts of its type.
 #[derive(Clone, Copy, Debug, Default)]
@@ -208,8 +53,7 @@ impl Delta {
 pub(crate) struct TypeTx<'a> {
     pub(crate) session: &'a mut Session,
     pub(crate) sql: Statements,
-    /// The namespace and the name of the type.
-    key: (String, String),
+    key: TypeKey,
     pub(crate) row: TypeRow,
     written: Vec<TaskRow>,
     follows: Vec<(String, Settled)>,
@@ -223,7 +67,7 @@ impl<'a> TypeTx<'a> {
     pub(crate) async fn begin(
         session: &'a mut Session,
         sql: &Statements,
-        key: (&str, &str),
+        key: &TypeKey,
         locks: bool,
     ) -> Outcome<Self> {
         session.begin().await?;
@@ -231,7 +75,7 @@ impl<'a> TypeTx<'a> {
         Ok(Self {
             session,
             sql: sql.clone(),
-            key: (key.0.to_owned(), key.1.to_owned()),
+            key: key.clone(),
             row,
             written: Vec::new(),
             follows: Vec::new(),
@@ -246,15 +90,13 @@ impl<'a> TypeTx<'a> {
 
     /// Locks the type, and reads it again.
     pub(crate) async fn lock_type(&mut self) -> Outcome<()> {
-        let key = (self.key.0.as_str(), self.key.1.as_str());
-        self.row = TypeRow::read(self.session, &self.sql, key, true).await?;
+        self.row = TypeRow::read(self.session, &self.sql, &self.key, true).await?;
         Ok(())
     }
 
     /// Reads the type again, in the transaction that goes on now.
     pub(crate) async fn read_again(&mut self) -> Outcome<()> {
-        let key = (self.key.0.as_str(), self.key.1.as_str());
-        self.row = TypeRow::read(self.session, &self.sql, key, false).await?;
+        self.row = TypeRow::read(self.session, &self.sql, &self.key, false).await?;
         Ok(())
     }
 
@@ -428,126 +270,6 @@ impl<'a> TypeTx<'a> {
     }
 }
 
-pub(crate) fn settled_by(settled: Settled) -> Option<i16> {
-    settled.by.map(|by| i16::from(by.number()))
-}
-
-/// Rows as arrays.
-#[derive(Default)]
-struct Columns<'a> {
-    ids: Vec<&'a str>,
-    states: Vec<i16>,
-    flags: Vec<i16>,
-    at: Vec<i64>,
-    due: Vec<Option<i64>>,
-    delays: Vec<Option<i64>>,
-    fences: Vec<Option<i64>>,
-    settled: Vec<Option<i64>>,
-    settled_by: Vec<Option<i16>>,
-    failures: Vec<i32>,
-    lock_expiries: Vec<i32>,
-    releases: Vec<i32>,
-    requeues: Vec<i32>,
-    holders: Vec<Option<&'a str>>,
-    succeeded: Vec<Option<String>>,
-    errors: Vec<Option<String>>,
-    last_errors: Vec<Option<&'a [u8]>>,
-    notes: Vec<Option<&'a [u8]>>,
-}
-
-impl<'a> Columns<'a> {
-    /// The last values of each row.
-    fn of(rows: &'a [TaskRow]) -> Self {
-        let mut columns = Self::default();
-        let mut seen = std::collections::HashSet::new();
-        for row in rows.iter().rev() {
-            if seen.insert(row.id.as_str()) {
-                columns.add(row);
-            }
-        }
-        columns
-    }
-
-    fn add(&mut self, row: &'a TaskRow) {
-        let small = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-        let kept = |fence: u64| (fence > 0).then(|| signed(fence));
-        self.ids.push(&row.id);
-        self.states.push(row.state_code);
-        let (mut flags, mut counts) = (row.flags & HAS_FOLLOW_UP, [0; 4]);
-        let (at, mut due, mut delay, mut fence, settled) = match &row.status {
-            Status::Live(task) => {
-                flags |= if task.cancel_requested {
-                    CANCEL_REQUESTED
-                } else {
-                    0
-                };
-                flags |= if task.is_alone { ALONE } else { 0 };
-                counts = [
-                    task.failures,
-                    task.lock_expiries,
-                    task.releases,
-                    task.requeues,
-                ];
-                let due = Some(task.asked_due.as_millis());
-                (task.at, due, task.delay_ms, kept(task.fence), task.settled)
-            }
-            Status::Ended(ended) => {
-                counts[0] = ended.attempt;
-                (ended.at, None, None, None, ended.settled)
-            }
-            Status::Unknown => (Timestamp::ZERO, None, None, None, Settled::default()),
-        };
-        if row.state_code > 2 {
-            (due, delay, fence) = (None, None, None);
-        }
-        self.flags.push(flags);
-        self.at.push(at.as_millis());
-        self.due.push(due);
-        self.delays.push(delay);
-        self.fences.push(fence);
-        self.settled.push(kept(settled.fence));
-        self.settled_by.push(settled_by(settled));
-        let [failures, lock_expiries, releases, requeues] = counts.map(small);
-        self.failures.push(failures);
-        self.lock_expiries.push(lock_expiries);
-        self.releases.push(releases);
-        self.requeues.push(requeues);
-        self.holders.push(row.holder.as_deref());
-        self.succeeded.push(names_text(&row.succeeded));
-        let errors = (!row.errors.is_empty()).then(|| row.errors.clone());
-        self.errors.push(errors);
-        self.last_errors
-            .push(row.last_error.as_deref().map(str::as_bytes));
-        self.notes.push(row.note.as_deref().map(str::as_bytes));
-    }
-
-    async fn write(&self, session: &mut Session, sql: &Statements, id: i32) -> Outcome<()> {
-        let values: Values<'_> = &[
-            (&id, Type::INT4),
-            (&self.ids, Type::TEXT_ARRAY),
-            (&self.states, Type::INT2_ARRAY),
-            (&self.flags, Type::INT2_ARRAY),
-            (&self.at, Type::INT8_ARRAY),
-            (&self.due, Type::INT8_ARRAY),
-            (&self.delays, Type::INT8_ARRAY),
-            (&self.fences, Type::INT8_ARRAY),
-            (&self.settled, Type::INT8_ARRAY),
-            (&self.settled_by, Type::INT2_ARRAY),
-            (&self.failures, Type::INT4_ARRAY),
-            (&self.lock_expiries, Type::INT4_ARRAY),
-            (&self.releases, Type::INT4_ARRAY),
-            (&self.requeues, Type::INT4_ARRAY),
-            (&self.holders, Type::TEXT_ARRAY),
-            (&self.succeeded, Type::TEXT_ARRAY),
-            (&self.errors, Type::TEXT_ARRAY),
-            (&self.last_errors, Type::BYTEA_ARRAY),
-            (&self.notes, Type::BYTEA_ARRAY),
-        ];
-        session.ask(&sql.sql(WRITE), values).await?;
-        Ok(())
-    }
-}
-
 /// How a transaction on a type begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
@@ -567,32 +289,32 @@ where
     work
 }
 
-impl PostgresStore {
-    /// Runs `work` in a transaction on a type. The work has to finish it.
-    pub(crate) async fn on_type<T, W>(
-        &self,
-        task_type: &TaskType,
-        opening: Opening,
-        work: W,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        W: for<'a> Fn(TypeTx<'a>) -> BoxFuture<'a, Outcome<T>> + Send + Sync + Clone + 'static,
-    {
-        let (sql, key) = (self.statements.clone(), self.key(task_type));
-        self.connections
-            .call(move |session: &mut Session| {
-                let (sql, key, work) = (sql.clone(), key.clone(), work.clone());
-                Box::pin(async move {
-                    let locks = opening != Opening::Shared;
-                    if opening == Opening::Made {
-                        let values: Values<'_> = &[(&key.0, Type::TEXT), (&key.1, Type::TEXT)];
-                        session.write(&sql.sql(MADE), values).await?;
-                    }
-                    let tx = TypeTx::begin(session, &sql, (&key.0, &key.1), locks).await?;
-                    work(tx).await
-                })
+/// Runs `work` in a transaction on a type. The work has to finish it.
+pub(crate) async fn on_type<T, W>(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    opening: Opening,
+    work: W,
+) -> Result<T>
+where
+    T: Send + 'static,
+    W: for<'a> Fn(TypeTx<'a>) -> BoxFuture<'a, Outcome<T>> + Send + Sync + Clone + 'static,
+{
+    let (sql, key) = (store.statements.clone(), store.key(task_type));
+    store
+        .connections
+        .call(move |session: &mut Session| {
+            let (sql, key, work) = (sql.clone(), key.clone(), work.clone());
+            Box::pin(async move {
+                let locks = opening != Opening::Shared;
+                if opening == Opening::Made {
+                    let values: Values<'_> =
+                        &[(&key.namespace, Type::TEXT), (&key.name, Type::TEXT)];
+                    session.write(&sql.sql(MADE), values).await?;
+                }
+                let tx = TypeTx::begin(session, &sql, &key, locks).await?;
+                work(tx).await
             })
-            .await
-    }
+        })
+        .await
 }

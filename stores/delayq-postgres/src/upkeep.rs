@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use delayq_core::Result;
-use delayq_core::name::TaskType;
 use delayq_core::time::duration_ms;
 use tokio_postgres::types::Type;
 use tracing::debug;
@@ -14,7 +13,6 @@ use crate::connection::{Connections, Session, Values, WeakConnections};
 use crate::error::Outcome;
 use crate::row::signed;
 use crate::statements::Statements;
-use crate::store::PostgresStore;
 
 /// The time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -30,11 +28,7 @@ const FOLD: &str = "SELECT {s}.fold_v1()";
 const FORGET: &str = "SELECT o_forgotten, o_last FROM {s}.forget_v1($1, $2, $3, $4, $5)";
 const WITH_ENDS: &str = "SELECT t.id FROM {s}.types t JOIN {s}.counts c ON c.type = t.id \
     WHERE t.namespace = $1 AND c.ended > 0";
-const NUMBER: &str = "SELECT id FROM {s}.types WHERE namespace = $1 AND name = $2";
 const NOW: &str = "SELECT {s}.clock_us() / 1000";
-/// A type that got a task while it was dropped is listed again.
-const LIST_AGAIN: &str = "UPDATE {s}.types t SET is_listed = true FROM {s}.counts c \
-    WHERE c.type = t.id AND NOT t.is_listed AND (c.scheduled > 0 OR c.running > 0 OR c.dead > 0)";
 const DEAD_ROWS: &str = "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables \
     WHERE schemaname = $1 AND relname = 'tasks'";
 const OLD_REPLIES: &str = "DELETE FROM {s}.replies WHERE ctid = ANY (ARRAY(SELECT ctid \
@@ -50,6 +44,11 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
+    /// The retention as the functions of the schema take it.
+    pub(crate) fn retention_ms(&self) -> i64 {
+        duration_ms(self.retention).min(i64::MAX / 4)
+    }
+
     /// Runs until the store is gone.
     pub(crate) async fn follow(self, connections: WeakConnections) {
         let mut floors = HashMap::new();
@@ -75,7 +74,6 @@ impl Upkeep {
                     None => None,
                 };
                 if folded.is_some() {
-                    session.write(&sql.sql(LIST_AGAIN), &[]).await?;
                     session.write(&sql.sql(OLD_REPLIES), &[]).await?;
                 }
                 Ok(folded)
@@ -161,33 +159,5 @@ impl Upkeep {
             })
         });
         call.await
-    }
-}
-
-impl PostgresStore {
-    /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
-    /// many.
-    pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) -> Result<()> {
-        let most = self.upkeep.remembered;
-        if ended == 0 {
-            return Ok(());
-        }
-        let is_kept = !self.retention.is_zero();
-        if is_kept && !self.count_ends(task_type, ended, most / 2) {
-            return Ok(());
-        }
-        let (sql, key) = (self.sql(NUMBER), self.key(task_type));
-        let call = self.connections.call(move |session: &mut Session| {
-            let (sql, key) = (sql.clone(), key.clone());
-            Box::pin(async move {
-                let values: Values<'_> = &[(&key.0, Type::TEXT), (&key.1, Type::TEXT)];
-                let rows = session.ask(&sql, values).await?;
-                Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
-            })
-        });
-        if let Some(id) = call.await? {
-            self.upkeep.forget(&self.connections, id, 0).await?;
-        }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delayq_core::name::TaskType;
 use delayq_core::store::{Wakeup, Wakeups};
-use delayq_core::time::Timestamp;
+use delayq_core::time::{Clock, SystemClock, Timestamp};
 use tokio::sync::{broadcast, mpsc};
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
@@ -90,7 +90,7 @@ impl Wakes {
 
     /// A task is due at `due_at` from now on: wakes the handlers, unless they look earlier.
     pub(crate) fn scheduled(&self, task_type: &TaskType, due_at: Timestamp) {
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = SystemClock.now();
         let mut planned = self.0.plans();
         let is_planned = planned
             .get(task_type)
@@ -147,9 +147,9 @@ async fn listen_on(
         let Some(open) = connections.upgrade() else {
             return;
         };
-        let hears = heard.clone();
+        let waked = heard.clone();
         let connected = open.open(&server, move |message| {
-            if let (AsyncMessage::Notification(note), Some(wakes)) = (message, hears.upgrade()) {
+            if let (AsyncMessage::Notification(note), Some(wakes)) = (message, waked.upgrade()) {
                 wakes.hear(note.payload());
             }
         });
@@ -166,7 +166,7 @@ async fn listen_on(
                     let _ = driver.await;
                 }
                 Err(error) => {
-                    warn!(%error, "cannot listen to wake-ups: handlers look once a second")
+                    warn!(%error, "cannot listen to wake-ups: handlers look once a second");
                 }
             },
             Err(error) if !is_known => {

@@ -91,6 +91,8 @@ DECLARE
 BEGIN
     FOREACH v_name IN ARRAY p_names LOOP
         v_type := type_v1(p_namespace, v_name);
+        -- A drop of the type waits for this transaction, and this one for a drop.
+        PERFORM pg_advisory_xact_lock_shared('types'::regclass::oid::int, v_type);
         SELECT max_pending INTO v_limit FROM types WHERE id = v_type;
         IF v_limit IS NOT NULL AND p_is_exact THEN
             SELECT max_pending INTO v_limit FROM types WHERE id = v_type FOR UPDATE;
