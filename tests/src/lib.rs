@@ -17,6 +17,7 @@ pub mod redis_user;
 pub mod rig;
 pub mod sentinel_set;
 pub mod sharded_memory;
+pub mod sql_session;
 pub mod stores;
 mod unprivileged;
 pub mod watched_process;

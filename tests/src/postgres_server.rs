@@ -186,6 +186,13 @@ impl PostgresServer {
         sql(&self.url_of(database), text)
     }
 
+    /// psql in a database of the server, without a statement.
+    pub(crate) fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(program("psql"));
+        psql.args(["-X", "-A", "-t", "-q", "-d", &self.url_of(database)]);
+        psql
+    }
+
     fn start_from(origin: (&'static str, String), extra: Vec<String>) -> Self {
         let folder = new_folder("delayq-postgres-");
         unprivileged::give(&folder);

@@ -32,7 +32,7 @@ const LIMIT: &str = "UPDATE {s}.types SET tat = $2, is_held_back = $3, is_limite
 struct Fast {
     claimed: Claimed,
     is_slow: bool,
-    probe_us: i64,
+    scan_us: i64,
     next_due: Option<Timestamp>,
     next_lock: Option<Timestamp>,
     /// Tasks whose record is damaged: they have a lock now.
@@ -63,11 +63,11 @@ impl Fast {
             again_at: None,
         };
         claimed.next_in = outlook.next_in();
-        let probe_us: Option<i64> = head.try_get("o_probe_us")?;
+        let scan_us: Option<i64> = head.try_get("o_scan_us")?;
         let mut fast = Self {
             claimed,
             is_slow: head.try_get("o_is_slow")?,
-            probe_us: probe_us.unwrap_or(0),
+            scan_us: scan_us.unwrap_or(0),
             next_due,
             next_lock,
             damaged: Vec::new(),
@@ -86,7 +86,8 @@ impl Fast {
             now: self.claimed.now,
             last: tasks.last().map(|task| task.due_at).filter(|_| is_full),
             next_lock: self.next_lock,
-            probe_us: self.probe_us,
+            taken: tasks.len(),
+            scan_us: self.scan_us,
         }
     }
 

@@ -10,7 +10,7 @@ CREATE FUNCTION claim_v1(
     p_is_limited boolean, p_guard bigint, p_due_floor bigint, p_lock_floor bigint
 ) RETURNS TABLE (
     o_id text, o_now_us bigint, o_high bigint, o_is_slow boolean, o_next_due bigint,
-    o_next_lock bigint, o_probe_us bigint, o_due_at bigint, o_until bigint, o_fence bigint,
+    o_next_lock bigint, o_scan_us bigint, o_due_at bigint, o_until bigint, o_fence bigint,
     o_submitted bigint, o_due bigint, o_expires_at bigint, o_expires_after bigint,
     o_checksum bigint, o_failures int, o_lock_expiries int, o_releases int, o_requeues int,
     o_last_error bytea, o_succeeded text, o_note bytea, o_headers text, o_message bytea
@@ -54,7 +54,6 @@ BEGIN
     SELECT t.at INTO o_next_lock FROM tasks t
         WHERE t.type = v_type AND t.state = 1 AND t.at >= least(p_lock_floor, v_now)
         ORDER BY t.at, t.id LIMIT 1;
-    o_probe_us := (extract(epoch FROM clock_timestamp() - v_started) * 1000000)::bigint;
     IF o_next_lock <= v_now THEN
         o_is_slow := true;
         RETURN NEXT;
@@ -70,6 +69,7 @@ BEGIN
                 AND t.at >= least(p_due_floor, v_compared)
             ORDER BY t.at, t.id LIMIT p_limit FOR UPDATE SKIP LOCKED
         ) d;
+    o_scan_us := (extract(epoch FROM clock_timestamp() - v_started) * 1000000)::bigint;
     IF v_has_expired THEN
         o_is_slow := true;
         RETURN NEXT;
