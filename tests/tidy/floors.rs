@@ -201,6 +201,7 @@ const CRATES: [Crate; 17] = [
             "delayq-postgres",
             "delayq-sqlite",
             "delayq-redis",
+            "delayq-postgres",
             "delayq-remote",
         ],
     },
