@@ -201,7 +201,6 @@ const CRATES: [Crate; 17] = [
             "delayq-postgres",
             "delayq-sqlite",
             "delayq-redis",
-            "delayq-postgres",
             "delayq-remote",
         ],
     },
