@@ -28,8 +28,8 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///   socket, `redis-sentinel://` (feature `sentinel`), `redis-cluster://` (feature `cluster`), and
 ///   `rediss` instead of `redis` for TLS (feature `tls`). `store::RedisConfig` has the options of
 ///   such a URL.
-/// - `postgres://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or `postgresql://` (feature `postgres`): a
-///   PostgreSQL database; the first instance makes its tables, in the schema `delayq` or that of
+/// - `postgres://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or `postgresql://` (feature `postgres`):
+///   a PostgreSQL database; the first instance makes its tables, in the schema `delayq` or that of
 ///   `?schema=NAME`. `store::PostgresConfig` has the options of such a URL.
 /// - `delayq://TOKEN@HOST[:PORT][/NAMESPACE]` (feature `remote`): a delayq-server, which keeps the
 ///   tasks; `delayqs://` with TLS, `?ca=FILE` names the certificates to trust.
