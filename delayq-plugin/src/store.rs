@@ -14,6 +14,8 @@ pub use delayq_core::presence::{
 pub use delayq_core::replies::*;
 pub use delayq_core::reply::*;
 pub use delayq_core::store::*;
+#[cfg(feature = "postgres")]
+pub use delayq_postgres::{PostgresConfig, PostgresStore, Tls as PostgresTls};
 #[cfg(feature = "redis")]
 pub use delayq_redis::{
     Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,

@@ -14,6 +14,7 @@ const WHAT: &str = "store URL";
 const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
     redis+unix:///PATH, redis-sentinel://HOST:PORT,HOST:PORT/MASTER or \
     redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS; \
+    postgres://USER:PASSWORD@HOST:PORT/DATABASE; \
     delayq://TOKEN@HOST:PORT/NAMESPACE, delayqs for TLS";
 
 /// Opens the store that `url` names and checks that it can keep what `options` ask for.
@@ -27,11 +28,14 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///   socket, `redis-sentinel://` (feature `sentinel`), `redis-cluster://` (feature `cluster`), and
 ///   `rediss` instead of `redis` for TLS (feature `tls`). `store::RedisConfig` has the options of
 ///   such a URL.
-///
+/// - `postgres://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or `postgresql://` (feature `postgres`):
+///   a PostgreSQL database; the first instance makes its tables, in the schema `delayq` or that of
+///   `?schema=NAME`. `store::PostgresConfig` has the options of such a URL.
 /// - `delayq://TOKEN@HOST[:PORT][/NAMESPACE]` (feature `remote`): a delayq-server, which keeps the
 ///   tasks; `delayqs://` with TLS, `?ca=FILE` names the certificates to trust.
 ///
-/// `?durability=memory|process|disk` overrides the option: the weakest class that is acceptable.
+/// `?durability=memory|process|disk|replicated` overrides the option: the weakest class that is
+/// acceptable. Redis and PostgreSQL can be `replicated`.
 ///
 /// It waits, without end, while a Redis server that is reached is loading its data, and logs that
 /// once.
@@ -64,7 +68,12 @@ enum Loading {
     allow(unused_variables, reason = "only Redis loads its data")
 )]
 #[cfg_attr(
-    not(any(feature = "sqlite", feature = "redis", feature = "remote")),
+    not(any(
+        feature = "sqlite",
+        feature = "redis",
+        feature = "postgres",
+        feature = "remote"
+    )),
     allow(clippy::unused_async, reason = "memory is opened at once")
 )]
 async fn open(url: &str, options: StoreOptions, loading: Loading) -> Result<Arc<dyn Store>> {
@@ -87,12 +96,22 @@ async fn open(url: &str, options: StoreOptions, loading: Loading) -> Result<Arc<
             };
             Ok(store)
         }
+        #[cfg(feature = "postgres")]
+        Location::Postgres(url) => {
+            let store = delayq_postgres::PostgresStore::connect(&url, options).await?;
+            Ok(store)
+        }
         #[cfg(feature = "remote")]
         Location::Remote(url) => {
             let store = delayq_remote::RemoteStore::connect(&url, options).await?;
             Ok(store)
         }
-        #[cfg(not(all(feature = "sqlite", feature = "redis", feature = "remote")))]
+        #[cfg(not(all(
+            feature = "sqlite",
+            feature = "redis",
+            feature = "postgres",
+            feature = "remote"
+        )))]
         _ => Err(Error::Unsupported("this store URL")),
     }
 }
@@ -122,6 +141,7 @@ fn missing_feature(url: &str) -> Option<&'static str> {
     let needs = [
         ("sqlite", scheme == "sqlite", cfg!(feature = "sqlite")),
         ("redis", is_redis, cfg!(feature = "redis")),
+        ("postgres", is_postgres(scheme), cfg!(feature = "postgres")),
         ("remote", is_remote(scheme), cfg!(feature = "remote")),
         (
             "cluster",
@@ -142,6 +162,11 @@ fn missing_feature(url: &str) -> Option<&'static str> {
         .rev()
         .find(missing)
         .map(|(feature, ..)| *feature)
+}
+
+/// True if a PostgreSQL database keeps the tasks.
+fn is_postgres(scheme: &str) -> bool {
+    matches!(scheme, "postgres" | "postgresql")
 }
 
 /// True if a delayq-server keeps the tasks.
@@ -177,6 +202,8 @@ enum Location<'a> {
     },
     /// The URL without the parts that are options of every store.
     Redis(String),
+    /// The same, for a PostgreSQL database.
+    Postgres(String),
     /// The same, for a server.
     Remote(String),
 }
@@ -185,17 +212,32 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
     // A secret in a file or a variable often ends with the line break of its file.
     let url = url.trim_end_matches(['\r', '\n']);
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
-    if query.contains('@') {
+    let scheme = place.split_once(':').map(|(scheme, _)| scheme);
+    let is_postgres = scheme.is_some_and(is_postgres);
+    // The address of a direct connection has a login of its own.
+    let has_login = |option: &str| is_postgres && option.starts_with("listen=");
+    let mut own = query.split('&').filter(|option| !has_login(option));
+    if own.any(|option| option.contains('@')) {
         // The text before it may be a password, so it is not shown.
         return Err(Error::invalid(
             WHAT,
             format!("it has a `?` before its `@`: write %3F for one in a password; {FORMS}"),
         ));
     }
-    let scheme = place.split_once(':').map(|(scheme, _)| scheme);
+    if is_postgres && place.matches('@').count() > 1 {
+        // The client would take the end of the password for a host, and show it.
+        return Err(Error::invalid(
+            WHAT,
+            format!("it has two `@`: write %40 for one in a password; {FORMS}"),
+        ));
+    }
     if scheme.is_some_and(|scheme| scheme.starts_with("redis")) {
         let url = without_class(place, query, &mut options)?;
         return Ok((Location::Redis(url), options));
+    }
+    if is_postgres {
+        let url = without_class(place, query, &mut options)?;
+        return Ok((Location::Postgres(url), options));
     }
     if scheme.is_some_and(is_remote) {
         let url = without_class(place, query, &mut options)?;

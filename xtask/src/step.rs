@@ -74,11 +74,13 @@ impl Step {
 
 /// Packages, and the sets of features that an application may choose of each. Clippy lints every
 /// package of the workspace that it builds, so those of delayq-plugin are sets of delayq-core,
-/// delayq-sqlite and delayq-redis, too.
+/// delayq-sqlite, delayq-redis and delayq-postgres, too.
 const FEATURES: [(&str, &[&str]); 2] = [
     (
         "delayq-plugin",
-        &["", "sqlite", "redis", "cluster", "sentinel", "tls"],
+        &[
+            "", "sqlite", "redis", "cluster", "sentinel", "tls", "postgres",
+        ],
     ),
     (
         "delayq-server",

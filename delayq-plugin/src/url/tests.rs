@@ -8,17 +8,19 @@ fn a_builder_does_not_show_the_password_of_its_url() {
     for url in [
         "redis://user:hunter2@h/0",
         "redis-sentinel://h/orders?sentinel_password=hunter2",
+        "postgres://user:hunter2@h/d",
     ] {
         let builder = crate::DelayQueuePlugin::builder().url(url);
         let shown = format!("{builder:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
-        assert!(shown.contains("redis"), "{shown}");
+        let (scheme, _) = url.split_once("://").unwrap();
+        assert!(shown.contains(scheme), "{shown}");
     }
 }
 
 #[test]
 fn a_class_that_is_given_twice_is_refused() {
-    for place in ["memory:", "sqlite:a", "redis://h"] {
+    for place in ["memory:", "sqlite:a", "redis://h", "postgres://h"] {
         let url = format!("{place}?durability=disk&durability=memory");
         let refused = parse(&url, StoreOptions::default()).unwrap_err();
         assert!(refused.to_string().contains("once"), "{refused}");
@@ -57,11 +59,51 @@ fn options_of_the_redis_store_are_left_to_it() {
     }
 }
 
+#[test]
+fn options_of_the_postgres_store_are_left_to_it() {
+    for (url, rest, class) in [
+        (
+            "postgres://u:p@h:5433,i/d?durability=disk",
+            "postgres://u:p@h:5433,i/d",
+            Durability::Disk,
+        ),
+        (
+            "postgresql://h?schema=a&durability=replicated&sslmode=require",
+            "postgresql://h?schema=a&sslmode=require",
+            Durability::Replicated,
+        ),
+        (
+            "postgres://u:p@pool/d?durability=disk&listen=postgres://u:p@direct/d",
+            "postgres://u:p@pool/d?listen=postgres://u:p@direct/d",
+            Durability::Disk,
+        ),
+    ] {
+        let (location, options) = parse(url, StoreOptions::default()).unwrap();
+        assert_eq!(location, Location::Postgres(rest.to_owned()), "{url}");
+        assert_eq!(options.durability, class, "{url}");
+    }
+}
+
+#[test]
+fn a_postgres_url_with_a_bare_mark_in_its_password_is_refused_without_it() {
+    for (url, instead) in [
+        ("postgres://u:hunter2?a@h/d", "%3F"),
+        ("postgresql://u:a@hunter2@h/d", "%40"),
+        ("postgres://u:hunter2?a@h/d?listen=none", "%3F"),
+    ] {
+        let refused = parse(url, StoreOptions::default()).unwrap_err().to_string();
+        assert!(refused.contains(instead), "{refused}");
+        assert!(!refused.contains("hunter2"), "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn a_url_of_a_feature_that_is_off_names_it() {
     for (url, feature, is_on) in [
         ("sqlite:a", "sqlite", cfg!(feature = "sqlite")),
         ("redis://h", "redis", cfg!(feature = "redis")),
+        ("postgres://h", "postgres", cfg!(feature = "postgres")),
+        ("postgresql://h", "postgres", cfg!(feature = "postgres")),
         ("delayq://t@h", "remote", cfg!(feature = "remote")),
         ("delayqs://t@h", "remote", cfg!(feature = "remote")),
         ("redis-cluster://h", "cluster", cfg!(feature = "cluster")),
@@ -82,13 +124,14 @@ async fn a_url_of_a_feature_that_is_off_names_it() {
     }
 }
 
-const WORDS: [&str; 26] = [
+const WORDS: [&str; 29] = [
     "memory:",
     "sqlite:",
     "sqlite://",
     "redis://",
     "rediss://",
     "postgres://",
+    "mysql://",
     "localhost:6379",
     "/0",
     "?",
@@ -107,14 +150,18 @@ const WORDS: [&str; 26] = [
     "tasks.db",
     "/var/lib/",
     "user:hunter2@",
+    "listen=postgres://direct/d",
+    "schema=tasks",
     "#",
     "\u{e4}",
 ];
 
 /// The start of a URL, before its secret.
-const STARTS: [&str; 6] = [
+const STARTS: [&str; 8] = [
     "redis://user:",
     "rediss-sentinel://:",
+    "postgres://user:",
+    "postgresql://:",
     "valkey://user:",
     "valkey:user:",
     "redis:user:",
@@ -133,6 +180,16 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..12).prop_map(|words| words.concat())
 }
 
+/// What the PostgreSQL store shows of a URL.
+#[cfg(feature = "postgres")]
+fn postgres_message(url: &str) -> String {
+    use delayq_postgres::PostgresConfig;
+    PostgresConfig::parse(url).map_or_else(
+        |error| error.to_string(),
+        |config| format!("{config:?} {}", config.place()),
+    )
+}
+
 fn url_of(location: &Location<'_>, durability: Durability) -> String {
     let query = format!("?durability={}", durability.as_str());
     match location {
@@ -141,10 +198,12 @@ fn url_of(location: &Location<'_>, durability: Durability) -> String {
             let sync = if *relaxed { "normal" } else { "full" };
             format!("sqlite://{path}{query}&sync={sync}")
         }
-        Location::Redis(url) | Location::Remote(url) if url.contains('?') => {
-            url.replacen('?', &format!("{query}&"), 1)
+        Location::Redis(url) | Location::Postgres(url) | Location::Remote(url) => {
+            if url.contains('?') {
+                return url.replacen('?', &format!("{query}&"), 1);
+            }
+            format!("{url}{query}")
         }
-        Location::Redis(url) | Location::Remote(url) => format!("{url}{query}"),
     }
 }
 
@@ -153,7 +212,7 @@ proptest! {
 
     #[test]
     fn a_store_url_is_understood_or_refused_with_what_to_write(
-        scheme in prop::sample::select(&WORDS[..6]), rest in text(),
+        scheme in prop::sample::select(&WORDS[..7]), rest in text(),
     ) {
         let url = format!("{scheme}{rest}");
         match parse(&url, StoreOptions::default()) {
@@ -180,9 +239,12 @@ proptest! {
     ) {
         let rest = rest.replace("hunter2", "x");
         let url = format!("{start}{secret}@{rest}");
-        if let Err(error) = parse(&url, StoreOptions::default()) {
-            let message = error.to_string();
-            prop_assert!(!message.contains("hunter2"), "{url}: {message}");
-        }
+        let message = match parse(&url, StoreOptions::default()) {
+            Err(error) => error.to_string(),
+            #[cfg(feature = "postgres")]
+            Ok((Location::Postgres(url), _)) => postgres_message(&url),
+            Ok(_) => String::new(),
+        };
+        prop_assert!(!message.contains("hunter2"), "{url}: {message}");
     }
 }

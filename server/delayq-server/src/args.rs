@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// The address to listen on, such as 127.0.0.1:7880.
     #[arg(long, global = true, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
-    /// The URL of the store, such as sqlite:PATH or redis://HOST/.
+    /// The URL of the store, such as sqlite:PATH, redis://HOST/ or postgres://HOST/DATABASE.
     #[arg(long, global = true)]
     store: Option<String>,
     /// The log filter, such as info or delayq=debug.

@@ -49,6 +49,9 @@ mod middleware {}
 #[doc = include_str!("../../../docs/guide/operate.md")]
 mod operate {}
 
+#[doc = include_str!("../../../docs/guide/postgres.md")]
+mod postgres {}
+
 #[doc = include_str!("../../../docs/guide/recurring.md")]
 mod recurring {}
 

@@ -23,7 +23,8 @@ const RETENTION: Duration = Duration::from_hours(7 * 24);
 /// The store, and the form of the output.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct StoreArgs {
-    /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or a profile
+    /// The store, such as sqlite:PATH, redis://HOST/ or postgres://HOST/DATABASE; or DELAYQ_URL, or
+    /// a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
     pub(crate) url: Option<String>,
     /// The profile to use; or DELAYQ_PROFILE, or the one of `delayq profile use`.

@@ -1,19 +1,26 @@
 //! URLs of stores: what people may see of one, and whether it names a namespace.
 
 /// The options of a URL whose values are no secrets.
-const HARMLESS: [&str; 13] = [
+const HARMLESS: [&str; 20] = [
+    "application_name",
     "assume",
     "ca",
     "cert",
     "confirm",
+    "connect_timeout",
+    "connections",
     "create",
     "db",
     "durability",
     "insecure",
     "key",
     "replicas",
+    "schema",
     "sentinel_user",
+    "sslmode",
+    "sslrootcert",
     "sync",
+    "target_session_attrs",
     "watermark",
 ];
 
@@ -100,6 +107,11 @@ mod tests {
             ("redis:u:p@h", "redis:***@h"),
             ("u:p@h", "u:***@h"),
             ("delayq://t@h/shop", "delayq://***@h/shop"),
+            (
+                "postgres://u:p@h,i/d?schema=a&password=p&listen=none",
+                "postgres://***@h,i/d?schema=a&password=***&listen=***",
+            ),
+            ("postgres://h/d?listen=postgres://u:p@i/d", "postgres://***"),
         ] {
             assert_eq!(shown(url), expected);
             assert!(has_secret(url), "{url}");
@@ -107,6 +119,7 @@ mod tests {
         for url in [
             "sqlite:/home/a@b/x.sqlite?create=true&sync=full",
             "redis://h:1/?ca=/f&insecure=true",
+            "postgres://h:5432/d?schema=a&connections=4&sslmode=verify-full",
             "",
         ] {
             assert!(!has_secret(url), "{url}: {}", shown(url));

@@ -39,10 +39,10 @@ pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>>
 ///
 /// The settings of the store are checked by [`Store::check`](delayq_plugin::Store::check), as at
 /// each start of a plugin: for Redis the version, durability, replicas, eviction, memory and rights
-/// of the user; for SQLite journal and sync. It also checks clocks, versions of the instances,
-/// types that nobody serves, dead and overdue tasks, pauses without an end, locks of instances that
-/// are gone, and processes that crash again and again. Takes up to four calls for each type, for at
-/// most 1,000 types.
+/// of the user; for PostgreSQL the version, durability, encoding and isolation; for SQLite journal
+/// and sync. It also checks clocks, versions of the instances, types that nobody serves, dead and
+/// overdue tasks, pauses without an end, locks of instances that are gone, and processes that crash
+/// again and again. Takes up to four calls for each type, for at most 1,000 types.
 ///
 /// If the store does not answer, that is the only finding. Any other failed call is a finding, too,
 /// and the other calls are still made.
@@ -69,7 +69,8 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
             Symptom::Volatile,
             format!("{} keeps tasks in memory only", tasks.store().name()),
             "they are lost when the store's process ends",
-            "use a store of the class process or better: sqlite:PATH, or Redis with appendonly yes",
+            "use a store of the class process or better: sqlite:PATH, Redis with appendonly yes, or \
+             PostgreSQL with synchronous_commit on",
         ));
     }
     let looked = look(tasks, &mut findings).await;

@@ -40,6 +40,7 @@ mod tests {
         assert_eq!(missing_file(&url), None);
         for other in [
             "redis://127.0.0.1/",
+            "postgres://127.0.0.1/shop",
             "sqlite:",
             "sqlite:nobody-has-this?create=true",
         ] {
