@@ -46,7 +46,7 @@ pub struct PostgresConfig {
     pub(crate) server: tokio_postgres::Config,
     /// The schema of the tables; default `delayq`. Several namespaces share one.
     pub schema: String,
-    /// The number of connections that an instance opens at most, besides the two for wake-ups.
+    /// The number of connections that an instance opens at most, besides the one for wake-ups.
     pub connections: usize,
     /// A direct connection for wake-ups, if the other one leads to a pooler in transaction mode.
     pub(crate) listen: Option<tokio_postgres::Config>,
@@ -114,11 +114,15 @@ impl PostgresConfig {
                 // The text of the client repeats a part of the URL only for an option's name.
                 invalid(format!("{said}; {FORMS}; options of the store: {OPTIONS}"))
             })?;
-        config.server.ssl_mode(match config.tls {
+        let mode = match config.tls {
             Tls::Disable => SslMode::Disable,
             Tls::Prefer => SslMode::Prefer,
             Tls::Require | Tls::VerifyFull(_) => SslMode::Require,
-        });
+        };
+        config.server.ssl_mode(mode);
+        if let Some(listen) = &mut config.listen {
+            listen.ssl_mode(mode);
+        }
         if config.server.get_hosts().is_empty() {
             return Err(invalid(format!("it names no host; {FORMS}")));
         }

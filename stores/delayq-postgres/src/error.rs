@@ -107,8 +107,7 @@ fn understood(place: &str, said: &DbError) -> Option<Error> {
         "42501" => Error::misconfigured(
             place,
             message.to_owned(),
-            "connect as the owner of the schema, or run `delayq migrate` as its owner, which \
-             grants the rights",
+            "connect as the owner of the schema, or let the owner grant this role its rights",
         ),
         "3D000" => Error::misconfigured(place, message.to_owned(), "create it: createdb NAME"),
         "28P01" | "28000" => Error::misconfigured(

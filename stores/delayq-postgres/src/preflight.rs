@@ -70,7 +70,7 @@ pub(crate) async fn check(connections: &Connections, wanted: Durability) -> Resu
     if class < Durability::Disk {
         warn!(
             store = place,
-            "synchronous_commit is off for {}: a crash of the server loses its last commits",
+            "synchronous_commit, fsync or full_page_writes is off for {}: a crash loses commits",
             settings.role
         );
     }
@@ -109,8 +109,8 @@ impl Settings {
     fn class(&self) -> Durability {
         let is_safe = self.fsync == "on" && self.full_page_writes == "on";
         match self.synchronous_commit.as_str() {
-            _ if !is_safe => Durability::Process,
             "off" => Durability::Memory,
+            _ if !is_safe => Durability::Process,
             "local" => Durability::Disk,
             _ if !self.standbys.is_empty() => Durability::Replicated,
             _ => Durability::Disk,

@@ -263,9 +263,10 @@ async fn store(context: &Context, tasks: Vec<Result<Submission, Problem>>) -> Ve
         });
     }
     let mut without = context.tasks().submit(without).await.into_iter();
-    let with = match with.is_empty() {
-        true => Vec::new(),
-        false => space.within.submit(with).await,
+    let with = if with.is_empty() {
+        Vec::new()
+    } else {
+        space.within.submit(with).await
     };
     let mut with = with.into_iter();
     let submitted = order.into_iter().map(|has_target| {
