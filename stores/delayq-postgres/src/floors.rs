@@ -88,8 +88,8 @@ impl Floors {
         self.lock = self.lock.min(until.as_millis());
     }
 
-    /// Raises the floors after a claim. While scans are slow, those of a backlog begin exactly where
-    /// the last one ended.
+    /// Raises the floors after a claim. While scans are slow, those of a backlog begin exactly
+    /// where the last one ended.
     pub(crate) fn learn(&mut self, seen: Seen) {
         let now = seen.now.as_millis();
         let found = i64::try_from(seen.taken).unwrap_or(0) * SLOW_TASK_US;
