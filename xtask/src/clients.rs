@@ -38,11 +38,14 @@ fn python() -> bool {
     let folder = format!("{FOLDER}/python");
     let pip = format!("{folder}/bin/pip");
     let has_pip = Call::new(&format!("{pip} --version")).succeeds();
-    (has_pip || Call::new(&format!("python3 -m venv {folder}")).succeeds())
-        && Call::new(&format!(
-            "{pip} install --quiet --requirement {REQUIREMENTS}"
-        ))
-        .succeeds()
+    let install = format!("{pip} install --quiet --requirement {REQUIREMENTS}");
+    let is_here = (has_pip || Call::new(&format!("python3 -m venv {folder}")).succeeds())
+        && Call::new(&install).succeeds();
+    if !is_here {
+        // The tests would take a half of it for all.
+        let _ = std::fs::remove_dir_all(root().join(folder));
+    }
+    is_here
 }
 
 fn node() -> bool {

@@ -139,9 +139,7 @@ async fn mend(tx: &mut TypeTx<'_>, row: &mut TaskRow, what: &str) -> Outcome<()>
     if what.starts_with("corrupt")
         && let Some(task) = row.live().copied()
     {
-        row.end_attempt(task.died(now), now, what);
-        row.last_error = Some(what.to_owned());
-        tx.change(row);
+        tx.bury(row, &task, what);
         return Ok(());
     }
     let (id, sql) = (tx.row.id, tx.sql.sql(MEND));

@@ -85,7 +85,7 @@ pub(crate) async fn cancel_one(
     });
     let outcome = call.await?;
     if outcome == CancelOutcome::Cancelled {
-        store.forget_beyond(task_type, 1).await?;
+        store.forget_beyond(task_type, 1).await;
     }
     Ok(outcome)
 }

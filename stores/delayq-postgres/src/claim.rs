@@ -81,12 +81,15 @@ impl Fast {
     /// What the claim saw of its bucket.
     fn seen(&self, request: &ClaimRequest) -> Seen {
         let tasks = &self.claimed.tasks;
-        let is_full = tasks.len() >= request.limit.min(MAX_BATCH);
+        let taken = tasks.len() + self.damaged.len();
+        let is_full = taken >= request.limit.min(MAX_BATCH);
+        let first = self.claimed.now.minus(Duration::from_hours(24));
         Seen {
             now: self.claimed.now,
-            last: tasks.last().map(|task| task.due_at).filter(|_| is_full),
+            // A claim of damaged tasks alone says nothing about the others.
+            last: is_full.then(|| tasks.last().map_or(first, |task| task.due_at)),
             next_lock: self.next_lock,
-            taken: tasks.len(),
+            taken,
             scan_us: self.scan_us,
         }
     }
@@ -163,7 +166,9 @@ pub(crate) async fn claim_from(
     let task_type = bucket.task_type();
     let starts = store.with_floors(task_type, Floors::next);
     let fast = claim_fast(store, task_type, request, starts).await?;
-    store.with_floors(task_type, |known| known.learn(fast.seen(request)));
+    if !fast.is_slow {
+        store.with_floors(task_type, |known| known.learn(fast.seen(request)));
+    }
     let (mut claimed, mut next_due) = (fast.claimed, fast.next_due);
     if fast.is_slow {
         (claimed, next_due) = claim_slowly(store, task_type, request).await?;
@@ -260,10 +265,7 @@ async fn bury(
                     let (Some((_, damage)), Some(task)) = (damage, task) else {
                         continue;
                     };
-                    let now = tx.now();
-                    row.end_attempt(task.died(now), now, damage);
-                    row.last_error = Some(damage.clone());
-                    tx.change(row);
+                    tx.bury(row, &task, damage);
                     if let Ok(id) = TaskId::new(&row.id) {
                         ended.push(ClaimEnd::new(id, EndCause::Corrupt));
                     }
@@ -373,11 +375,8 @@ fn take(
     let Some(before) = row.live().copied() else {
         return Ok(());
     };
-    let high = tx
-        .delta
-        .fence
-        .unwrap_or(tx.row.fence)
-        .max(before.settled.fence);
+    let known = tx.delta.fence.unwrap_or(tx.row.fence);
+    let high = known.max(before.settled.fence).max(before.fence);
     let claiming = machine::claim(&before, row.record(), high, request, claimed);
     let claiming = claiming.ok_or_else(|| {
         let detail = format!("no fence above {MAX_FENCE} is left");

@@ -20,7 +20,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
 
 use crate::config::PostgresConfig;
-use crate::error::{Fault, Outcome, lost};
+use crate::error::{Fault, Outcome, leaves_doubt, lost};
 
 /// How often a statement is repeated that the server took back because of another one.
 const TRIES: usize = 8;
@@ -87,7 +87,7 @@ impl Session {
     pub(crate) async fn write(&mut self, sql: &str, values: Values<'_>) -> Outcome<Vec<Row>> {
         self.is_in_doubt = true;
         let answer = self.client.query_typed(sql, values).await;
-        self.is_in_doubt = answer.as_ref().is_err_and(|e| e.as_db_error().is_none());
+        self.is_in_doubt = answer.as_ref().is_err_and(leaves_doubt);
         Ok(answer?)
     }
 
@@ -110,7 +110,7 @@ impl Session {
     pub(crate) async fn commit(&mut self) -> Outcome<()> {
         self.is_in_doubt = true;
         let answer = self.run("COMMIT").await;
-        self.is_in_doubt = matches!(&answer, Err(Fault::Sql(e)) if e.as_db_error().is_none());
+        self.is_in_doubt = matches!(&answer, Err(Fault::Sql(error)) if leaves_doubt(error));
         answer
     }
 }
@@ -123,7 +123,9 @@ impl Connections {
         let (runtime, alive) = start_thread(&place)?;
         let mut server = config.server.clone();
         if server.get_connect_timeout().is_none() {
-            server.connect_timeout(timeout);
+            // Each host has its share, so that the next one is tried within a call.
+            let hosts = u32::try_from(server.get_hosts().len()).unwrap_or(1);
+            server.connect_timeout(timeout / (hosts + 1));
         }
         Ok(Self(Arc::new(Inner {
             runtime,

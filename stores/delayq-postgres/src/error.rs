@@ -64,11 +64,17 @@ impl Fault {
         let Some(said) = error.as_db_error() else {
             return lost(place, &chain(error), is_in_doubt);
         };
-        understood(place, said).unwrap_or_else(|| {
-            let detail = format!("{} ({})", said.message(), said.code().code());
-            lost(place, &detail, is_in_doubt && ends_session(said))
-        })
+        let detail = format!("{} ({})", said.message(), said.code().code());
+        if is_in_doubt && ends_session(said) {
+            return lost(place, &detail, true);
+        }
+        understood(place, said).unwrap_or_else(|| lost(place, &detail, false))
     }
+}
+
+/// True if the failure of a write does not say whether it was applied.
+pub(crate) fn leaves_doubt(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(ends_session)
 }
 
 /// The error for a call without an answer.

@@ -72,7 +72,7 @@ async fn settle_step(
     let ended = all.len();
     if !is_usual {
         let step = settle_slowly(store, task_type, all).await?;
-        store.forget_beyond(task_type, ended).await?;
+        store.forget_beyond(task_type, ended).await;
         return Ok(step);
     }
     let (done, is_freed) = settle_done(store, task_type, &all).await?;
@@ -94,7 +94,7 @@ async fn settle_step(
         })?;
         (rest, earliest) = (step.outcomes, step.earliest);
     }
-    store.forget_beyond(task_type, done.len()).await?;
+    store.forget_beyond(task_type, done.len()).await;
     let mut rest = rest.into_iter();
     let outcomes = all.iter().map(|one| {
         if done.contains(one.lock.id.as_str()) {

@@ -8,6 +8,7 @@ use delayq_core::name::{Namespace, TaskType};
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Result};
 use tokio_postgres::types::Type;
+use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
@@ -142,7 +143,14 @@ impl PostgresStore {
 
     /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
     /// many.
-    pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) -> Result<()> {
+    pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) {
+        // The ends are stored, whatever becomes of this.
+        if let Err(error) = self.try_forget(task_type, ended).await {
+            debug!(%error, "old ends are forgotten later");
+        }
+    }
+
+    async fn try_forget(&self, task_type: &TaskType, ended: usize) -> Result<()> {
         let most = self.upkeep.remembered;
         if ended == 0 {
             return Ok(());

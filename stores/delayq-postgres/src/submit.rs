@@ -1,6 +1,6 @@
 //! Submits: calls that wait share the next transaction.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use delayq_core::job::{NewTask, OnConflict, When};
@@ -316,15 +316,16 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(tasks: &'a [NewTask]) -> Self {
-        let (mut columns, mut numbers) = (Self::default(), HashMap::new());
+        // In the same order in every call, so that no two calls wait for each other.
+        let names: BTreeSet<&str> = tasks.iter().map(|task| task.task_type.as_str()).collect();
+        let numbers: HashMap<&str, i32> = names.iter().copied().zip(1..).collect();
+        let mut columns = Self {
+            names: names.into_iter().collect(),
+            ..Self::default()
+        };
         for task in tasks {
-            let name = task.task_type.as_str();
-            let names = &mut columns.names;
-            let number = *numbers.entry(name).or_insert_with(|| {
-                names.push(name);
-                i32::try_from(names.len()).unwrap_or(i32::MAX)
-            });
-            columns.add(number, task);
+            let number = numbers.get(task.task_type.as_str()).copied();
+            columns.add(number.unwrap_or(0), task);
         }
         columns
     }

@@ -2,7 +2,7 @@
 //! [`delayq_core::machine`], and written together at its end.
 
 use delayq_core::Result;
-use delayq_core::machine::{Ended, Settled};
+use delayq_core::machine::{Bookkeeping, Ended, Settled};
 use delayq_core::name::TaskType;
 use delayq_core::operate::TypeTotals;
 use delayq_core::state::TaskState;
@@ -154,6 +154,19 @@ impl<'a> TypeTx<'a> {
         row.message.clear();
         self.delta.moves(before, Some(row.state_code));
         self.written.push(row.clone());
+    }
+
+    /// Moves a task that cannot run to dead, or replaces it by the request that waits for its end.
+    pub(crate) fn bury(&mut self, row: &mut TaskRow, task: &Bookkeeping, damage: &str) {
+        let now = self.now();
+        let dead = task.died(now);
+        if self.follow(row, dead.settled) {
+            self.delta.totals.count(TaskState::Dead);
+            return;
+        }
+        row.end_attempt(dead, now, damage);
+        row.last_error = Some(damage.to_owned());
+        self.change(row);
     }
 
     /// Replaces a task by the request that waits for its end, if there is one.

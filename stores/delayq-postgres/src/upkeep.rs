@@ -24,7 +24,9 @@ const STEP: i32 = 1_000;
 /// type leaves more than that in a second.
 const MIN_DEAD_ROWS: i64 = 20_000;
 
-const FOLD: &str = "SELECT {s}.fold_v1()";
+const FOLD: &str = "SELECT {s}.fold_v1($1)";
+/// Rows of the ledger that one statement folds.
+const FOLD_STEP: i32 = 50_000;
 const FORGET: &str = "SELECT o_forgotten, o_last FROM {s}.forget_v1($1, $2, $3, $4, $5)";
 const WITH_ENDS: &str = "SELECT t.id FROM {s}.types t JOIN {s}.counts c ON c.type = t.id \
     WHERE t.namespace = $1 AND c.ended > 0";
@@ -68,7 +70,9 @@ impl Upkeep {
         let folded = open.attempt_here(move |session: &mut Session| {
             let sql = sql.clone();
             Box::pin(async move {
-                let rows = session.write(&sql.sql(FOLD), &[]).await?;
+                let rows = session
+                    .write(&sql.sql(FOLD), &[(&FOLD_STEP, Type::INT4)])
+                    .await?;
                 let folded: Option<i64> = match rows.first() {
                     Some(row) => row.try_get(0)?,
                     None => None,
@@ -152,7 +156,9 @@ impl Upkeep {
                 };
                 let (dead, live): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
                 if dead > MIN_DEAD_ROWS.max(live / 5) {
-                    let vacuum = format!("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) {schema}.tasks");
+                    let vacuum = format!(
+                        "VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) {schema}.tasks"
+                    );
                     session.run(&vacuum).await?;
                 }
                 Ok(())

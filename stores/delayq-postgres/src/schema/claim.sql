@@ -28,6 +28,7 @@ DECLARE
     v_at bigint[];
     v_taken int;
     v_has_expired boolean;
+    v_settled bigint;
     v_started timestamptz;
 BEGIN
     o_now_us := clock_us();
@@ -35,7 +36,10 @@ BEGIN
     v_compared := least(v_now, p_guard);
     o_high := 0;
     o_is_slow := false;
-    SELECT t.id, t.paused_until, t.is_limited, c.fence INTO v_type, v_paused, v_is_limited, o_high
+    -- The counts and the ledger in one snapshot: a fold moves fences from one to the other.
+    SELECT t.id, t.paused_until, t.is_limited, greatest(c.fence, (
+            SELECT max(l.fence) FROM ledger l WHERE l.type = t.id AND l.fence > c.fence))
+        INTO v_type, v_paused, v_is_limited, o_high
         FROM types t JOIN counts c ON c.type = t.id
         WHERE t.namespace = p_namespace AND t.name = p_name;
     IF NOT FOUND THEN
@@ -43,8 +47,6 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    SELECT greatest(o_high, max(l.fence)) INTO o_high FROM ledger l
-        WHERE l.type = v_type AND l.fence > o_high;
     IF v_paused > v_now OR v_is_limited OR p_is_limited OR p_limit < 1 THEN
         o_is_slow := true;
         RETURN NEXT;
@@ -59,11 +61,12 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    SELECT array_agg(d.tid), array_agg(d.at), max(d.at), count(*), bool_or(d.has_expired)
-        INTO v_tids, v_at, v_last, v_taken, v_has_expired
+    SELECT array_agg(d.tid), array_agg(d.at), max(d.at), count(*), bool_or(d.has_expired),
+            max(d.settled)
+        INTO v_tids, v_at, v_last, v_taken, v_has_expired, v_settled
         FROM (
-            SELECT t.ctid AS tid, t.at, t.expires_at <= v_compared
-                OR t.due + t.expires_after <= v_compared AS has_expired
+            SELECT t.ctid AS tid, t.at, t.settled, t.expires_at <= v_compared
+                OR t.due <= v_compared - t.expires_after AS has_expired
             FROM tasks t
             WHERE t.type = v_type AND t.state = 0 AND t.at <= v_compared
                 AND t.at >= least(p_due_floor, v_compared)
@@ -76,7 +79,11 @@ BEGIN
         RETURN;
     END IF;
     -- Fences stay exact in programs that keep numbers as doubles; see next_fence of delayq-core.
-    v_base := greatest(least(o_now_us, 9006099743113215), o_high + 1);
+    -- The rows are locked now: no earlier fence of theirs is left out.
+    SELECT greatest(c.fence, (
+            SELECT max(l.fence) FROM ledger l WHERE l.type = v_type AND l.fence > c.fence))
+        INTO v_base FROM counts c WHERE c.type = v_type;
+    v_base := greatest(least(clock_us(), 9006099743113215), v_base + 1, coalesce(v_settled, 0) + 1);
     IF v_base + v_taken > 9007199254740991 THEN
         o_is_slow := true;
         RETURN NEXT;
@@ -103,7 +110,7 @@ BEGIN
         RETURN QUERY
             WITH taken AS (
                 UPDATE tasks t SET state = 1, flags = t.flags & 4, at = least(v_now + p_lock_ms, c_max),
-                    fence = greatest(v_base + u.n - 1, coalesce(t.settled, 0) + 1),
+                    fence = v_base + u.n - 1,
                     holder = p_holder
                 FROM unnest(v_tids, v_at) WITH ORDINALITY AS u(tid, at, n)
                 WHERE t.ctid = u.tid

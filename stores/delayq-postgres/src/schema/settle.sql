@@ -22,7 +22,7 @@ BEGIN
     WITH done AS (
         UPDATE tasks t SET state = 3, at = v_now, settled = t.fence, settled_by = 1,
             failures = coalesce(t.failures, 0) + coalesce(t.lock_expiries, 0) + 1, EMPTIED
-        FROM unnest(p_ids, p_fences) AS s(id, fence)
+        FROM (SELECT * FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) s
         WHERE t.type = v_type AND t.id = s.id AND t.fence = s.fence AND t.flags & 4 = 0
         RETURNING t.id
     )
@@ -47,7 +47,7 @@ DECLARE
 BEGIN
     RETURN QUERY
         UPDATE tasks t SET at = v_until, flags = (t.flags & ~2) | p_alone
-        FROM unnest(p_ids, p_fences) AS s(id, fence)
+        FROM (SELECT * FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) s
         WHERE t.type = (SELECT y.id FROM types y WHERE y.namespace = p_namespace AND y.name = p_name)
             AND t.id = s.id AND t.fence = s.fence
         RETURNING t.id, s.fence, v_until, t.flags & 1 <> 0;

@@ -33,6 +33,12 @@ BEGIN
     RETURN v_id;
 END $$;
 
+-- The transaction from which on the ledger has rows. A database that was restored into another
+-- cluster has a number from the old one, which may be in the future here.
+CREATE FUNCTION folded_v1(p_folded xid8) RETURNS xid8 STABLE LANGUAGE sql AS $$
+    SELECT CASE WHEN p_folded <= pg_snapshot_xmax(pg_current_snapshot()) THEN p_folded ELSE '0' END
+$$;
+
 -- The counts of a type as of now: the sums, and what the ledger has beside them.
 CREATE FUNCTION counts_v1(p_type int) RETURNS counts PINNED STABLE LANGUAGE sql AS $$
     SELECT c.type, c.scheduled + coalesce(sum(l.scheduled), 0)::bigint,
@@ -44,7 +50,7 @@ CREATE FUNCTION counts_v1(p_type int) RETURNS counts PINNED STABLE LANGUAGE sql 
         c.failed + coalesce(sum(l.failed), 0)::bigint,
         c.refused + coalesce(sum(l.refused), 0)::bigint,
         greatest(c.fence, max(l.fence)), c.forgotten, c.folded
-    FROM counts c LEFT JOIN ledger l ON l.type = c.type AND l.xid >= c.folded
+    FROM counts c LEFT JOIN ledger l ON l.type = c.type AND l.xid >= folded_v1(c.folded)
     WHERE c.type = p_type GROUP BY c.type
 $$;
 

@@ -2,19 +2,33 @@
 
 -- Takes rows out of the ledger and adds them to the counts: those of transactions that are
 -- decided, so that no later row belongs to an earlier transaction. Answers their number, or NULL
--- if another instance does it now.
-CREATE FUNCTION fold_v1() RETURNS bigint PINNED LANGUAGE plpgsql AS $$
+-- if another instance does it now. p_most: about as many as one call takes.
+CREATE FUNCTION fold_v1(p_most int) RETURNS bigint PINNED LANGUAGE plpgsql AS $$
 DECLARE
     v_end xid8;
+    v_part xid8;
     v_folded bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock('ledger'::regclass::oid::int, 1) THEN
         RETURN NULL;
     END IF;
     v_end := pg_snapshot_xmin(pg_current_snapshot());
+    -- After a long transaction there may be millions: each call takes a part.
+    SELECT max(x.xid) INTO v_part FROM (
+        SELECT l.xid FROM counts c CROSS JOIN LATERAL (
+            SELECT l.xid FROM ledger l
+            WHERE l.type = c.type AND l.xid >= folded_v1(c.folded) AND l.xid < v_end
+            ORDER BY l.xid LIMIT p_most) l
+        ORDER BY l.xid LIMIT p_most
+    ) x;
+    IF v_part IS NULL THEN
+        RETURN 0;
+    END IF;
+    -- All rows of a transaction are taken together.
+    v_end := least(v_end, (v_part::text::bigint + 1)::text::xid8);
     WITH taken AS (
         DELETE FROM ledger l USING counts c
-        WHERE l.type = c.type AND l.xid >= c.folded AND l.xid < v_end
+        WHERE l.type = c.type AND l.xid >= folded_v1(c.folded) AND l.xid < v_end
         RETURNING l.*
     ), sums AS (
         SELECT type, count(*) AS rows, sum(scheduled) AS scheduled, sum(running) AS running,
