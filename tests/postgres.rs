@@ -12,7 +12,8 @@ use delayq_core::job::{DelayQueueJob, Limits};
 use delayq_core::operate::Operate;
 use delayq_core::store::{AttemptEnd, ClaimRequest, SettleOutcome, Settlement, StoreOptions};
 use delayq_core::{
-    Bucket, Clock, Error, NewTask, Store, SystemClock, TaskState, TaskType, Timestamp, minutes,
+    Bucket, Clock, Error, NewTask, Store, SystemClock, TaskState, TaskType, Timestamp, millis,
+    minutes,
 };
 use delayq_postgres::PostgresStore;
 use delayq_tests::postgres_server::PostgresServer;
@@ -89,7 +90,21 @@ async fn pages_of(server: &PostgresServer, batches: usize) -> i64 {
 async fn claims_stay_flat_while_a_snapshot_is_held() {
     let server = PostgresServer::start(&["autovacuum=off", "fsync=off", "full_page_writes=off"]);
     let store = open(&server).await;
-    fill(&store, 0..20_480).await;
+    // Due in another order than they are stored, so that each dead row is on a page of its own.
+    let scattered = |id: usize| {
+        let wait = millis(u64::try_from(id * 7_919 % 1_000).unwrap());
+        let job = DelayQueueJob::raw(TYPE, "unpaid").id(id.to_string());
+        job.after(wait)
+            .into_task(&Limits::default(), Timestamp::ZERO)
+            .unwrap()
+    };
+    let outcomes = store.submit((0..20_480).map(scattered).collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    delayq_tests::rig::until("the due time of the last task", async || {
+        let stats = store.stats(&task_type()).await.unwrap();
+        (stats.due == 20_480).then_some(())
+    })
+    .await;
     let mut held = SqlSession::open(&server, "postgres");
     held.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM delayq.tasks;");
     store.close().await;

@@ -26,7 +26,7 @@ const EXPENSIVE_US: i64 = 20_000;
 
 /// A scan is slow if it takes longer than this, and the second number for each task that it finds.
 const SLOW_US: i64 = 1_000;
-const SLOW_TASK_US: i64 = 40;
+const SLOW_TASK_US: i64 = 10;
 
 /// Where the scans of one claim begin, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -54,7 +54,7 @@ BEGIN
     END IF;
     v_started := clock_timestamp();
     SELECT t.at INTO o_next_lock FROM tasks t
-        WHERE t.type = v_type AND t.state = 1 AND t.at >= least(p_lock_floor, v_now)
+        WHERE t.type = v_type AND t.state = 1 AND t.at >= p_lock_floor
         ORDER BY t.at, t.id LIMIT 1;
     IF o_next_lock <= v_now THEN
         o_is_slow := true;
