@@ -2,7 +2,7 @@
 //!
 //! Its hot operations are functions of the database, whose plans do not depend on statistics
 //! (`schema/*.sql`). What they leave open is decided by `delayq-core::machine` in a transaction
-//! ([`type_tx`]). Reading order: `schema/tables.sql`, `schema/submit.sql`, `schema/claim.sql`,
+//! (`type_tx`). Reading order: `schema/tables.sql`, `schema/submit.sql`, `schema/claim.sql`,
 //! `claim`, `settle`, `type_tx`, `connection`.
 
 mod audit;
