@@ -72,7 +72,8 @@ impl Pending {
             _ => counted(tasks, bounded).await?,
         };
         let (present, with_new) = (count.tasks, count.tasks.saturating_add(new));
-        let is_admitted = with_new <= max;
+        // A namespace may have more than it is allowed, and nothing new needs no room.
+        let is_admitted = new == 0 || with_new <= max;
         if is_admitted {
             count.tasks = with_new;
         }
