@@ -35,6 +35,7 @@ async fn shop(name: &str) -> (&'static PostgresServer, Outbox, Arc<MemoryStore>)
     server.create_database(name);
     let config = PostgresConfig::parse(&server.url_of(name)).unwrap();
     let outbox = Outbox::open(&config, Namespace::default()).await.unwrap();
+    outbox.begin().await.unwrap();
     let options = StoreOptions {
         retention: Duration::ZERO,
         ..StoreOptions::default()
@@ -69,8 +70,8 @@ fn relay(outbox: &Outbox, store: &Arc<MemoryStore>) -> OutboxRelay {
     OutboxRelay::new(outbox.clone(), Arc::new(Distant(Arc::clone(store))))
 }
 
-/// Runs the relay, and drops it after so many steps, as the end of a process does. What it has asked
-/// for in its last step may be done or not, and it does not learn which.
+/// Runs the relay, and drops it after so many steps, as the end of a process does. What it has
+/// asked for in its last step may be done or not, and it does not learn which.
 async fn dies_after(steps: usize, relay: OutboxRelay) {
     let mut run = pin!(relay.run());
     let mut left = steps;
@@ -210,10 +211,7 @@ async fn a_call_that_can_never_be_applied_is_set_aside_and_holds_up_no_other() {
     server.sql("aside", "SELECT delayq.send('order.cancel', 'here', '')");
     let here = "SELECT delayq.find('order.cancel', 'here') ->> 'state'";
     assert_eq!(server.sql("aside", here), "scheduled");
-    let config = PostgresConfig::parse(&server.url_of("aside")).unwrap();
-    let refused = Outbox::open(&config, Namespace::default())
-        .await
-        .unwrap_err();
+    let refused = outbox.begin().await.unwrap_err();
     assert!(
         refused.to_string().contains("has tasks in this database"),
         "{refused}"

@@ -54,8 +54,8 @@ pub struct PostgresConfig {
     pub(crate) is_deaf: bool,
     /// How the connection is encrypted.
     pub tls: Tls,
-    /// True, the default, if opening a store makes a schema that is missing, and completes one of an
-    /// earlier release.
+    /// True, the default, if opening a store makes a schema that is missing, and completes one of
+    /// an earlier release.
     pub may_migrate: bool,
 }
 

@@ -151,24 +151,29 @@ impl Call {
 }
 
 impl Outbox {
-    /// Opens the outbox of a namespace, and sends its calls there from now on.
+    /// Opens the outbox of a namespace, and changes nothing: see [`begin`](Self::begin).
     ///
     /// # Errors
-    /// `InvalidInput` if the namespace has tasks in this database, which no relay would see;
-    /// otherwise as [`PostgresStore::connect`](crate::PostgresStore::connect).
+    /// As for [`PostgresStore::connect`](crate::PostgresStore::connect).
     pub async fn open(config: &PostgresConfig, namespace: Namespace) -> Result<Self> {
         let timeout = StoreOptions::default().call_timeout;
         let connections = Connections::start(config, timeout)?;
         preflight::check(&connections, Durability::Memory).await?;
         let sql = Statements::new(&config.schema);
         schema::prepare(&connections, &sql, config.may_migrate).await?;
-        let outbox = Self {
+        Ok(Self {
             connections,
             sql,
             namespace,
-        };
-        outbox.set_relayed(true).await?;
-        Ok(outbox)
+        })
+    }
+
+    /// Sends the calls for the namespace to the outbox from now on.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the namespace has tasks in this database, which no relay would see.
+    pub async fn begin(&self) -> Result<()> {
+        self.set_relayed(true).await
     }
 
     /// Ends the outbox: later calls are for tasks in this database.

@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::answer::{CommandResult, Report};
 use crate::connection::{self, StoreArgs};
-use crate::consent;
 use crate::failure::Failure;
 use crate::store_url::without_class;
 use crate::table::{Table, column};
@@ -106,7 +105,13 @@ pub(crate) async fn run(
                 || "all calls that were set aside".to_owned(),
                 |seq| format!("the call {seq}"),
             );
-            consent::ask(&format!("remove {which}, for good"), args.yes)?;
+            if !args.yes {
+                let text = format!(
+                    "this would remove {which}, for good: `delayq relay status` lists them; add \
+                     --yes to do it"
+                );
+                return Err(Failure::refused(text));
+            }
             let outbox = open(&args.aside.outbox, store).await?;
             changed(outbox.discard_aside(args.aside.seq).await?, "removed")
         }
@@ -145,6 +150,7 @@ async fn open(args: &OutboxArgs, store: &StoreArgs) -> Result<Outbox, Failure> {
 async fn relay(args: &OutboxArgs, store: &StoreArgs) -> Result<CommandResult, Failure> {
     let tasks = connection::open(store).await?;
     let outbox = open(args, store).await?;
+    outbox.begin().await?;
     let relay = OutboxRelay::new(outbox.clone(), Arc::clone(tasks.store()));
     let name = tasks.store().name();
     let namespace = tasks.store().namespace().map_or("", Namespace::as_str);
@@ -189,7 +195,10 @@ fn line(status: OutboxStatus) -> String {
         count => styled(BAD, format!(", {count} set aside")),
     };
     let lag = Duration::from_millis(u64::try_from(status.lag.as_millis()).unwrap_or(u64::MAX));
-    format!("{} waiting, the oldest for {lag:?}{aside}", status.waiting)
+    match status.waiting {
+        0 => format!("nothing waits{aside}"),
+        waiting => format!("{waiting} waiting, the oldest for {lag:?}{aside}"),
+    }
 }
 
 async fn status(outbox: &Outbox) -> Result<CommandResult, Failure> {
