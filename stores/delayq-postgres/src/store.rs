@@ -90,7 +90,7 @@ impl PostgresStore {
         let name = namespace.as_str();
         Ok(Arc::new(Self {
             submits: Submits::new(&connections, &statements, &upkeep, timeout),
-            wakes: Wakes::start(&connections, &config, name),
+            wakes: Wakes::start(&connections, &config.schema, name),
             connections,
             statements,
             namespace,

@@ -140,6 +140,6 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.connections.close();
+        self.connections.close().await;
     }
 }
