@@ -210,7 +210,7 @@ impl Connections {
             done
         });
         let done = call.await;
-        done.unwrap_or_else(|error| Err(self.broken(&error, &doubt)))
+        done.unwrap_or_else(|error| Err(broken(self.place(), &error, &doubt)))
     }
 
     /// The same for work that runs on the thread of the connections already.
@@ -222,18 +222,17 @@ impl Connections {
     }
 
     /// Runs `work` on a connection of its own, past a pooler if a way is known, without a limit of
-    /// time. The server's limit is lifted unless a pooler would give the setting to others.
-    pub(crate) async fn alone<T, W>(&self, work: W) -> Result<T>
+    /// time. The server's limit is lifted unless a pooler would give the setting to others. The
+    /// work, which does not keep the store, ends with it.
+    pub(crate) fn alone<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
         W: for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Outcome<T>> + Send + 'static,
     {
-        self.check_open()?;
         let (is_direct, doubt) = (self.0.direct.is_some(), Doubt::default());
         let line = self.0.direct.as_ref().unwrap_or(&self.0.line).clone();
         let (runtime, of_call) = (self.0.runtime.clone(), doubt.clone());
         let mut closing = self.closing();
-        // It ends with the store, which may be before the work does.
         let call = self.0.runtime.spawn(async move {
             let working = async {
                 let mut session = dial(&line, &runtime).await?;
@@ -251,22 +250,17 @@ impl Connections {
                 Either::Right(_) => Err(Error::Closed("the store").into()),
             }
         });
-        match call.await {
-            Ok(done) => done.map_err(|fault| fault.error(self.place(), doubt.is_there())),
-            Err(error) => Err(self.broken(&error, &doubt)),
+        let place = self.0.place.clone();
+        async move {
+            match call.await {
+                Ok(done) => done.map_err(|fault| fault.error(&place, doubt.is_there())),
+                Err(error) => Err(broken(&place, &error, &doubt)),
+            }
         }
     }
 
     pub(crate) fn downgrade(&self) -> WeakConnections {
         WeakConnections(Arc::downgrade(&self.0))
-    }
-
-    /// The error of a call whose task is gone.
-    fn broken(&self, error: &JoinError, doubt: &Doubt) -> Error {
-        if error.is_panic() || doubt.is_there() {
-            return lost(self.place(), "the call has broken off", true);
-        }
-        Error::Closed("the store")
     }
 
     async fn attempt<T, W>(&self, work: &W, doubt: &Doubt) -> Result<T>
@@ -391,6 +385,14 @@ impl Connections {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error of a call whose task is gone.
+fn broken(place: &str, error: &JoinError, doubt: &Doubt) -> Error {
+    if error.is_panic() || doubt.is_there() {
+        return lost(place, "the call has broken off", true);
+    }
+    Error::Closed("the store")
 }
 
 /// A new connection.

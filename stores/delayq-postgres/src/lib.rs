@@ -16,6 +16,7 @@ mod dead;
 mod documents;
 mod error;
 mod floors;
+mod locals;
 mod operate;
 mod preflight;
 mod presence;

@@ -32,7 +32,7 @@ const CONFIGURE: &str = "UPDATE {s}.types SET max_pending = $2, fleet_concurrenc
     WHERE id = $1";
 const PAUSE: &str = "UPDATE {s}.types SET paused_until = $2 WHERE id = $1";
 const DUE_COUNT: &str = "SELECT {s}.due_count_v1($1, $2)";
-const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1)";
+const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1, 0, 0)";
 const LIST: &str = "SELECT * FROM {s}.list_v1($1, $2, $3, $4, $5, $6)";
 const PARTS: &str = "SELECT o_part, o_tasks FROM {s}.due_parts_v1($1, $2, $3, $4)";
 const PURGE: &str = "SELECT o_purged, o_known FROM {s}.purge_v1($1, $2, $3, $4)";

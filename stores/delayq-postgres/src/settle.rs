@@ -230,7 +230,9 @@ async fn extend_step(
         .collect();
     for outcome in &outcomes {
         if let ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) = outcome {
-            store.with_floors(task_type, |floors| floors.note_lock(*until));
+            store
+                .locals
+                .with_floors(task_type, |floors| floors.note_lock(*until));
         }
     }
     Ok(outcomes)

@@ -1,7 +1,6 @@
 //! [`PostgresStore`], and its operations on tasks.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delayq_core::name::{Namespace, TaskType};
@@ -12,7 +11,7 @@ use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
-use crate::floors::Floors;
+use crate::locals::Locals;
 use crate::statements::Statements;
 use crate::submit::Submits;
 use crate::type_row::TypeKey;
@@ -40,15 +39,7 @@ pub struct PostgresStore {
     /// The weakest acceptable class.
     pub(crate) wanted: Durability,
     pub(crate) durability: Mutex<Durability>,
-    locals: Mutex<HashMap<TaskType, Local>>,
-}
-
-/// What this process knows of a type.
-#[derive(Debug, Default)]
-struct Local {
-    floors: Floors,
-    /// Ends since the oldest ones were looked at.
-    ends: usize,
+    pub(crate) locals: Locals,
 }
 
 impl PostgresStore {
@@ -99,7 +90,7 @@ impl PostgresStore {
             upkeep,
             wanted: options.durability,
             durability: Mutex::new(durability),
-            locals: Mutex::default(),
+            locals: Locals::default(),
         }))
     }
 
@@ -114,31 +105,6 @@ impl PostgresStore {
             namespace: self.namespace.to_string(),
             name: task_type.to_string(),
         }
-    }
-
-    fn with_local<R>(&self, task_type: &TaskType, work: impl FnOnce(&mut Local) -> R) -> R {
-        let mut locals = self.locals.lock().unwrap_or_else(PoisonError::into_inner);
-        work(locals.entry(task_type.clone()).or_default())
-    }
-
-    pub(crate) fn with_floors<R>(
-        &self,
-        task_type: &TaskType,
-        work: impl FnOnce(&mut Floors) -> R,
-    ) -> R {
-        self.with_local(task_type, |local| work(&mut local.floors))
-    }
-
-    /// Counts ends. True once there are more than `most` since the last time.
-    pub(crate) fn count_ends(&self, task_type: &TaskType, ended: usize, most: usize) -> bool {
-        self.with_local(task_type, |local| {
-            local.ends += ended;
-            let is_due = local.ends > most.max(1);
-            if is_due {
-                local.ends = 0;
-            }
-            is_due
-        })
     }
 
     /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
@@ -156,7 +122,7 @@ impl PostgresStore {
             return Ok(());
         }
         let is_kept = !self.retention.is_zero();
-        if is_kept && !self.count_ends(task_type, ended, most / 2) {
+        if is_kept && !self.locals.count_ends(task_type, ended, most / 2) {
             return Ok(());
         }
         let (sql, key) = (self.sql(NUMBER), self.key(task_type));

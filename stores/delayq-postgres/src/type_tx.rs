@@ -100,6 +100,13 @@ impl<'a> TypeTx<'a> {
         Ok(())
     }
 
+    /// Reads the largest fence of the type again.
+    pub(crate) async fn read_fence(&mut self) -> Outcome<()> {
+        let again = TypeRow::read(self.session, &self.sql, &self.key, false).await?;
+        self.row.fence = self.row.fence.max(again.fence);
+        Ok(())
+    }
+
     /// Reads the store's clock again.
     pub(crate) async fn read_clock(&mut self) -> Outcome<()> {
         let rows = self.session.ask(&self.sql.sql(CLOCK), &[]).await?;
