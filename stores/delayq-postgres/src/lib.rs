@@ -31,6 +31,7 @@ mod tasks;
 mod type_row;
 mod type_tx;
 mod upkeep;
+mod vacuum;
 mod wakes;
 
 pub use crate::config::{PostgresConfig, Tls};
