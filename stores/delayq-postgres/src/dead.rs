@@ -72,8 +72,9 @@ pub(crate) async fn change_dead(
             let (filter, before, step) = (filter.clone(), before.clone(), step.clone());
             Box::pin(async move { dead_step(tx, &filter, operation, before, step).await })
         });
+        let changed = on_type(store, task_type, Opening::Locked, work).await;
         let earliest;
-        (scan, earliest) = on_type(store, task_type, Opening::Locked, work).await?;
+        (scan, earliest) = store.part(!scan.changed.is_empty(), changed)?;
         if let Some(due_at) = earliest {
             store.wakes.scheduled(task_type, due_at);
         }

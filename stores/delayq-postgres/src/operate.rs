@@ -82,6 +82,7 @@ async fn set_pause(
 async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState) -> Result<u64> {
     let (sql, key) = (store.statements.clone(), store.key(task_type));
     let (retention, mut purged) = (store.retention_ms, 0);
+    let mut is_begun = false;
     loop {
         let (sql, key) = (sql.clone(), key.clone());
         let step = store.connections.call(move |session: &mut Session| {
@@ -101,10 +102,11 @@ async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState
                 Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?))
             })
         });
-        let (step, known) = step.await?;
+        let (step, known) = store.part(is_begun, step.await)?;
         if step == 0 {
             return Ok(purged);
         }
+        is_begun = true;
         purged += u64::from(known.unsigned_abs());
     }
 }
@@ -341,17 +343,20 @@ impl Operate for PostgresStore {
             })
         });
         on_type(self, task_type, Opening::Locked, check).await?;
+        let mut is_begun = false;
         for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
-            purge_all(self, task_type, state).await?;
+            let purged = purge_all(self, task_type, state).await;
+            is_begun |= self.part(is_begun, purged)? > 0;
         }
         let name = task_type.to_string();
         let drop_it = tx_work(move |mut tx| {
             let name = name.clone();
             Box::pin(async move {
                 let id = tx.row.id;
+                // In the order of a submit: this lock, then the row.
                 let sql = tx.sql.sql(DROP_LOCK);
                 tx.session.ask(&sql, &[(&id, Type::INT4)]).await?;
-                tx.read_again().await?;
+                tx.lock_type().await?;
                 refuse_use(&tx.row, &name)?;
                 if id != 0 {
                     for text in [DROP, DROP_COUNTS, DROP_FORGOTTEN] {
@@ -362,7 +367,8 @@ impl Operate for PostgresStore {
                 tx.finish().await.map(drop)
             })
         });
-        on_type(self, task_type, Opening::Locked, drop_it).await
+        let dropped = on_type(self, task_type, Opening::Shared, drop_it).await;
+        self.part(is_begun, dropped)
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -11,7 +11,7 @@ use delayq_core::store::{
 };
 use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
-use delayq_core::{Error, Result};
+use delayq_core::Result;
 use tokio_postgres::types::Type;
 
 use crate::claim::lock_ms;
@@ -48,7 +48,8 @@ pub(crate) async fn settle_all(
         if step.is_empty() {
             return Ok(outcomes);
         }
-        let step = settle_step(store, task_type, step).await?;
+        let step = settle_step(store, task_type, step).await;
+        let step = store.part(!outcomes.is_empty(), step)?;
         if step.is_freed {
             store.wakes.wake(task_type);
         }
@@ -85,13 +86,7 @@ async fn settle_step(
     let mut earliest = None;
     if !open.is_empty() {
         let step = settle_slowly(store, task_type, open).await;
-        let step = step.map_err(|error| match error {
-            // A part of the step is applied.
-            Error::Unavailable { store, detail } if !done.is_empty() => {
-                Error::indeterminate(store, detail)
-            }
-            error => error,
-        })?;
+        let step = store.part(!done.is_empty(), step)?;
         (rest, earliest) = (step.outcomes, step.earliest);
     }
     store.forget_beyond(task_type, done.len()).await;
@@ -175,7 +170,8 @@ pub(crate) async fn extend_all(
 ) -> Result<Vec<ExtendOutcome>> {
     let mut outcomes = Vec::with_capacity(locks.len());
     for step in locks.chunks(MAX_BATCH) {
-        outcomes.extend(extend_step(store, task_type, step, lock_for, is_alone).await?);
+        let extended = extend_step(store, task_type, step, lock_for, is_alone).await;
+        outcomes.extend(store.part(!outcomes.is_empty(), extended)?);
     }
     Ok(outcomes)
 }

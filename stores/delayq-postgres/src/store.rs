@@ -11,6 +11,7 @@ use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
+use crate::error::after_a_part;
 use crate::locals::Locals;
 use crate::statements::Statements;
 use crate::submit::Submits;
@@ -107,6 +108,15 @@ impl PostgresStore {
         }
     }
 
+    /// The answer of a part of a call. `is_begun`: an earlier part is applied, so that an error says
+    /// nothing of the whole.
+    pub(crate) fn part<T>(&self, is_begun: bool, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| match is_begun {
+            true => after_a_part(self.connections.place(), error),
+            false => error,
+        })
+    }
+
     /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
     /// many.
     pub(crate) async fn forget_beyond(&self, task_type: &TaskType, ended: usize) {
@@ -135,7 +145,14 @@ impl PostgresStore {
             })
         });
         if let Some(id) = call.await? {
-            self.upkeep.forget(&self.connections, id, 0).await?;
+            // On the thread of the connections, to its end.
+            let (upkeep, open) = (self.upkeep.clone(), self.connections.clone());
+            let forget = async move {
+                if let Err(error) = upkeep.forget(&open, id, 0).await {
+                    debug!(%error, "old ends are forgotten later");
+                }
+            };
+            let _ = self.connections.spawn(forget).await;
         }
         Ok(())
     }
