@@ -86,7 +86,11 @@ impl Fast {
         let last = tasks.last().map(|task| task.due_at);
         Seen {
             store_now: self.claimed.store_now,
-            cleared: if is_full { last } else { Some(self.claimed.now) },
+            cleared: if is_full {
+                last
+            } else {
+                Some(self.claimed.now)
+            },
             is_full,
             next_lock: self.next_lock,
             taken,
@@ -236,11 +240,7 @@ fn sound(store: &PostgresStore, task_type: &TaskType) {
     }));
 }
 
-async fn look_at(
-    session: &mut Session,
-    sql: &Statements,
-    key: &TypeKey,
-) -> Outcome<Option<Seen>> {
+async fn look_at(session: &mut Session, sql: &Statements, key: &TypeKey) -> Outcome<Option<Seen>> {
     let of = TypeRow::read(session, sql, key, false).await?;
     let Some(next) = Next::read(session, sql, of.id, Starts::default()).await? else {
         return Ok(None);

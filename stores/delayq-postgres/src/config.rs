@@ -338,7 +338,10 @@ mod tests {
             ("postgres://h/d?conections=3", "schema, connections"),
             ("postgres://ann:se@cret@h/d", "%40"),
             ("postgres://ann:se?cret@h/d", "%3F"),
-            ("postgres://h/d?listen=postgres://g?schema=a", "the main URL"),
+            (
+                "postgres://h/d?listen=postgres://g?schema=a",
+                "the main URL",
+            ),
         ] {
             let error = PostgresConfig::parse(url).unwrap_err().to_string();
             assert!(error.contains(said), "{url}: {error}");

@@ -387,6 +387,14 @@ impl Connections {
     }
 }
 
+/// Names the type of a closure, which Rust does not find by itself.
+pub(crate) fn session_work<T, W>(work: W) -> W
+where
+    W: for<'a> Fn(&'a mut Session) -> BoxFuture<'a, Outcome<T>>,
+{
+    work
+}
+
 /// The error of a call whose task is gone.
 fn broken(place: &str, error: &JoinError, doubt: &Doubt) -> Error {
     if error.is_panic() || doubt.is_there() {

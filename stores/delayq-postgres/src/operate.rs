@@ -19,7 +19,8 @@ use crate::error::Outcome;
 use crate::row::{HAS_FOLLOW_UP, TaskRow, code, signed};
 use crate::store::PostgresStore;
 use crate::type_row::{TypeKey, TypeRow};
-use crate::type_tx::{Opening, on_type, tx_work};
+use crate::type_tx::{Opening, on_type, on_type_then, tx_work};
+use crate::wakes::Wakes;
 
 /// Tasks in one step of a purge.
 const PURGE_STEP: i32 = 1_000;
@@ -73,10 +74,15 @@ async fn set_pause(
             Ok(is_shorter)
         })
     });
-    if on_type(store, task_type, opening, work).await? {
-        store.wakes.wake(task_type);
-    }
-    Ok(())
+    let of = task_type.clone();
+    let wake = move |wakes: &Wakes, is_shorter: &bool| {
+        if *is_shorter {
+            wakes.wake(&of);
+        }
+    };
+    on_type_then(store, task_type, opening, work, wake)
+        .await
+        .map(drop)
 }
 
 async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState) -> Result<u64> {

@@ -78,11 +78,10 @@ impl PostgresStore {
         };
         let followed = upkeep.clone().follow(connections.downgrade());
         drop(connections.spawn(followed));
-        let timeout = options.call_timeout;
-        let name = namespace.as_str();
+        let wakes = Wakes::start(&connections, &config.schema, namespace.as_str());
         Ok(Arc::new(Self {
-            submits: Submits::new(&connections, &statements, &upkeep, timeout),
-            wakes: Wakes::start(&connections, &config.schema, name),
+            submits: Submits::new(&connections, &statements, &upkeep, &wakes),
+            wakes,
             connections,
             statements,
             namespace,

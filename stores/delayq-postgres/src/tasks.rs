@@ -1,6 +1,5 @@
 //! The operations on tasks, as the contract has them.
 
-use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -38,19 +37,7 @@ impl Store for PostgresStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let types: Vec<TaskType> = tasks.iter().map(|task| task.task_type.clone()).collect();
-        let outcomes = self.submits.submit(tasks).await;
-        let mut first = HashMap::new();
-        for (task_type, outcome) in types.iter().zip(&outcomes) {
-            if let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcome {
-                let earliest = first.entry(task_type).or_insert(*due_at);
-                *earliest = (*earliest).min(*due_at);
-            }
-        }
-        for (task_type, due_at) in first {
-            self.wakes.scheduled(task_type, due_at);
-        }
-        outcomes
+        self.submits.submit(tasks).await
     }
 
     async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {

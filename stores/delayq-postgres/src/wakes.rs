@@ -53,11 +53,7 @@ struct Inner {
 
 impl Wakes {
     /// Starts the listener and the notifier.
-    pub(crate) fn start(
-        connections: &Connections,
-        schema: &str,
-        namespace: &str,
-    ) -> Self {
+    pub(crate) fn start(connections: &Connections, schema: &str, namespace: &str) -> Self {
         let (away, notifications) = mpsc::unbounded_channel();
         let wakes = Self(Arc::new(Inner {
             namespace: namespace.to_owned(),
@@ -176,7 +172,10 @@ impl Listener {
                 }
                 Ok(Err(error)) if !is_known => {
                     is_known = true;
-                    warn!(?error, "cannot listen to wake-ups: handlers look once a second");
+                    warn!(
+                        ?error,
+                        "cannot listen to wake-ups: handlers look once a second"
+                    );
                 }
                 failed => debug!(is_late = failed.is_err(), "cannot listen to wake-ups"),
             }

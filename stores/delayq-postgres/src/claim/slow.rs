@@ -118,7 +118,13 @@ async fn claim_in(
     let request = &request.clone().under(tx.row.fleet);
     let running = usize::try_from(tx.row.running).unwrap_or(usize::MAX);
     let mut quota = Quota::new(request, tx.row.tat, reading, running);
-    let mut rows = locked(tx, EXPIRED, [reading.now.as_millis(), starts.lock], quota.limit).await?;
+    let mut rows = locked(
+        tx,
+        EXPIRED,
+        [reading.now.as_millis(), starts.lock],
+        quota.limit,
+    )
+    .await?;
     let most = quota.due(rows.len());
     let due = locked(tx, DUE, [now.as_millis(), starts.due], most).await?;
     let is_full = due.len() >= most;

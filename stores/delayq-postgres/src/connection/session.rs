@@ -147,7 +147,8 @@ impl Session {
             Ok(_) if self.unreplicated.take() => Err(Fault::Unreplicated),
             answer => answer,
         };
-        self.doubt.set(answer.as_ref().is_err_and(Fault::leaves_doubt));
+        self.doubt
+            .set(answer.as_ref().is_err_and(Fault::leaves_doubt));
         answer
     }
 }
