@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(usual.get_keepalives_idle(), PROBE_AFTER);
         assert_eq!(usual.get_tcp_user_timeout(), Some(&UNRECEIVED));
         let own = server("postgres://h/d?keepalives_idle=7200&tcp_user_timeout=3");
-        assert_eq!(own.get_keepalives_idle(), Duration::from_secs(7_200));
+        assert_eq!(own.get_keepalives_idle(), Duration::from_hours(2));
         assert_eq!(own.get_tcp_user_timeout(), Some(&Duration::from_secs(3)));
     }
 

@@ -107,13 +107,13 @@ impl PostgresStore {
         }
     }
 
-    /// The answer of a part of a call. `is_begun`: an earlier part is applied, so that an error says
-    /// nothing of the whole.
+    /// The answer of a part of a call. `is_begun`: an earlier part is applied, so that an error
+    /// says nothing of the whole.
     pub(crate) fn part<T>(&self, is_begun: bool, answer: Result<T>) -> Result<T> {
-        answer.map_err(|error| match is_begun {
-            true => after_a_part(self.connections.place(), error),
-            false => error,
-        })
+        if !is_begun {
+            return answer;
+        }
+        answer.map_err(|error| after_a_part(self.connections.place(), error))
     }
 
     /// Counts ends of this process, and forgets the oldest ones of the type if there may be too

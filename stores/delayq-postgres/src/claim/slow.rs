@@ -88,43 +88,43 @@ pub(super) async fn claim_slowly(
         .await
 }
 
-async fn claim_in(
+async fn claim_in(tx: &mut TypeTx<'_>, request: &ClaimRequest, starts: Starts) -> Outcome<Slow> {
+    let reading = tx.row.reading;
+    let now = reading.now.min(request.caller_now.plus(CLOCK_GUARD));
+    let mut slow = Slow {
+        claimed: Claimed::nothing(now, reading.now),
+        next_due: None,
+        seen: None,
+    };
+    if !tx.row.is_known() {
+        return Ok(slow);
+    }
+    slow.claimed.high_water = tx.row.fence;
+    if let Some(until) = tx.row.pause() {
+        let has_end = until < Timestamp::MAX;
+        slow.claimed.next_in = has_end.then(|| until.since(reading.now));
+        return Ok(slow);
+    }
+    claim_open(tx, request, starts, &mut slow).await?;
+    Ok(slow)
+}
+
+/// Claims from a type that is not paused.
+async fn claim_open(
     tx: &mut TypeTx<'_>,
     request: &ClaimRequest,
     mut starts: Starts,
-) -> Outcome<Slow> {
-    let reading = tx.row.reading;
-    let now = reading.now.min(request.caller_now.plus(CLOCK_GUARD));
-    let mut claimed = Claimed::nothing(now, reading.now);
-    let nothing = |claimed| {
-        Ok(Slow {
-            claimed,
-            next_due: None,
-            seen: None,
-        })
-    };
-    if !tx.row.is_known() {
-        return nothing(claimed);
-    }
-    claimed.high_water = tx.row.fence;
-    if let Some(until) = tx.row.pause() {
-        let has_end = until < Timestamp::MAX;
-        claimed.next_in = has_end.then(|| until.since(reading.now));
-        return nothing(claimed);
-    }
+    slow: &mut Slow,
+) -> Outcome<()> {
+    let (reading, now) = (tx.row.reading, slow.claimed.now);
     // A clock that was set back is no reason to overlook what is due now.
     starts.due = starts.due.min(now.as_millis());
     let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
     let request = &request.clone().under(tx.row.fleet);
     let running = usize::try_from(tx.row.running).unwrap_or(usize::MAX);
     let mut quota = Quota::new(request, tx.row.tat, reading, running);
-    let mut rows = locked(
-        tx,
-        EXPIRED,
-        [reading.now.as_millis(), starts.lock],
-        quota.limit,
-    )
-    .await?;
+    let times = [reading.now.as_millis(), starts.lock];
+    let mut rows = locked(tx, EXPIRED, times, quota.limit).await?;
     let most = quota.due(rows.len());
     let due = locked(tx, DUE, [now.as_millis(), starts.due], most).await?;
     let is_full = due.len() >= most;
@@ -133,15 +133,14 @@ async fn claim_in(
     // No earlier fence of the rows is left out, now that they are locked.
     tx.read_fence().await?;
     for row in &mut rows {
-        take(tx, row, request, &mut claimed)?;
+        take(tx, row, request, &mut slow.claimed)?;
     }
-    let tat = quota.take(claimed.tasks.len()).unwrap_or(tx.row.tat);
+    let tat = quota.take(slow.claimed.tasks.len()).unwrap_or(tx.row.tat);
     let running = tx.running_after();
     tx.flush().await?;
-    let id = tx.row.id;
-    let sql = tx.sql.clone();
+    let (id, sql) = (tx.row.id, tx.sql.clone());
     let Some(next) = Next::read(tx.session, &sql, id, starts).await? else {
-        return nothing(claimed);
+        return Ok(());
     };
     let outlook = Outlook {
         reading,
@@ -151,7 +150,16 @@ async fn claim_in(
         is_full: quota.is_full(running),
         again_at: quota.again_at(),
     };
-    claimed.next_in = outlook.next_in();
+    slow.claimed.next_in = outlook.next_in();
+    slow.next_due = next.due;
+    slow.seen = Some(Seen {
+        store_now: reading.now,
+        cleared: if is_full { last } else { Some(now) },
+        is_full,
+        next_lock: next.lock,
+        taken: rows.len(),
+        scan_us: next.scan_us,
+    });
     let is_held_back = tx.row.is_held_back || outlook.is_held_back();
     let is_news = tat != tx.row.tat || is_held_back != tx.row.is_held_back;
     if is_news || is_limited && !tx.row.is_limited {
@@ -162,18 +170,7 @@ async fn claim_in(
         ];
         tx.session.ask(&sql.sql(LIMIT), values).await?;
     }
-    Ok(Slow {
-        next_due: next.due,
-        seen: Some(Seen {
-            store_now: reading.now,
-            cleared: if is_full { last } else { Some(now) },
-            is_full,
-            next_lock: next.lock,
-            taken: rows.len(),
-            scan_us: next.scan_us,
-        }),
-        claimed,
-    })
+    Ok(())
 }
 
 /// Locks rows. `times`: up to which and from which.
