@@ -427,3 +427,22 @@ impl<'a> Columns<'a> {
             .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::job::{DelayQueueJob, Limits};
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_has_few_types() {
+        let task = |n: usize| {
+            let job = DelayQueueJob::raw(format!("type-{}", n % 130), "a").id(n.to_string());
+            job.into_task(&Limits::default(), Timestamp::ZERO).unwrap()
+        };
+        let steps = steps((0..260).map(task).collect());
+        assert!(steps.iter().all(|step| types(step).len() <= GROUP_TYPES));
+        assert_eq!(steps.iter().map(Vec::len).sum::<usize>(), 260);
+        assert!(steps.len() <= 5, "{}", steps.len());
+    }
+}
