@@ -19,7 +19,7 @@ use delayq_core::{
     Bucket, Clock, Error, FleetLimits, NewTask, Store, SystemClock, TaskState, TaskType, Timestamp,
     millis, minutes,
 };
-use delayq_postgres::PostgresStore;
+use delayq_postgres::{PostgresConfig, PostgresStore};
 use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::rig::{soon, until};
 use delayq_tests::sql_session::SqlSession;
@@ -274,16 +274,12 @@ async fn a_wait_for_a_standby_that_is_ended_leaves_doubt() {
     let server = PostgresServer::start(&["fsync=off"]);
     let store = open(&server).await;
     fill(&store, 0..1).await;
-    let set = |setting: &str| {
-        server.sql("postgres", setting);
-        server.sql("postgres", "SELECT pg_reload_conf()");
-    };
-    set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server.configure("synchronous_standby_names = 'nobody'");
     for how in ["pg_cancel_backend", "pg_terminate_backend"] {
         let told = end_the_wait(&server, &store, how).await;
         assert!(matches!(told, Error::Indeterminate { .. }), "{how}: {told}");
     }
-    set("ALTER SYSTEM RESET synchronous_standby_names");
+    server.configure("synchronous_standby_names = ''");
     let again = store.submit(vec![task(1)]).await.remove(0).unwrap();
     assert!(matches!(again, SubmitOutcome::AlreadyExists { .. }));
     store.close().await;
@@ -328,6 +324,44 @@ async fn a_caller_that_goes_away_owes_no_wake_up() {
     assert!(gone.is_err());
     let is_meant = async { while wakeups.next().await.unwrap() != Wakeup::Type(task_type()) {} };
     soon("a wake-up", is_meant).await;
+    store.close().await;
+}
+
+/// Whoever keeps dead rows is named, with the line that ends it.
+#[tokio::test]
+async fn holders_of_snapshots_are_named() {
+    let server = PostgresServer::start(&["fsync=off", "max_prepared_transactions=2"]);
+    let mut config = PostgresConfig::parse(&server.url()).unwrap();
+    assert_eq!(config.held_for, minutes(10));
+    config.held_for = millis(100);
+    let store = PostgresStore::connect_with(config, StoreOptions::default()).await;
+    let store = store.unwrap();
+    assert_eq!(store.concerns().await.unwrap(), []);
+    let mut held = SqlSession::open(&server, "postgres");
+    held.run("BEGIN; CREATE TABLE a (); PREPARE TRANSACTION 'left';");
+    held.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1;");
+    let pid = held.run("SELECT pg_backend_pid();");
+    let named = until("both holders", async || {
+        let found = store.concerns().await.unwrap();
+        (found.len() == 2).then_some(found)
+    })
+    .await;
+    let text = format!("{named:?}");
+    for part in [
+        format!("pid {pid} (psql) holds a snapshot since 20"),
+        format!("pg_terminate_backend({pid})"),
+        "ROLLBACK PREPARED 'left'".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    // What is asked for ends it.
+    server.sql("postgres", &format!("SELECT pg_terminate_backend({pid})"));
+    server.sql("postgres", "ROLLBACK PREPARED 'left'");
+    until("the end of both", async || {
+        let found = store.concerns().await.unwrap();
+        found.is_empty().then_some(())
+    })
+    .await;
     store.close().await;
 }
 

@@ -53,6 +53,7 @@ const CRATES: [Crate; 17] = [
             "type_row",
             "schema",
             "preflight",
+            "concerns",
             "wakes",
             "vacuum",
             "upkeep",

@@ -35,6 +35,9 @@ const CONNECTIONS: usize = 8;
 /// The largest number of connections of an instance.
 const MAX_CONNECTIONS: usize = 100;
 
+/// The age of a snapshot from which on its holder is named.
+const HELD_FOR: Duration = Duration::from_mins(10);
+
 /// How the connection is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tls {
@@ -82,6 +85,9 @@ pub struct PostgresConfig {
     pub(crate) is_deaf: bool,
     /// How the connection is encrypted.
     pub tls: Tls,
+    /// How old a snapshot of anybody may be before `health()` and `delayq doctor` name its holder;
+    /// default 10 minutes.
+    pub held_for: Duration,
 }
 
 impl fmt::Debug for PostgresConfig {
@@ -109,6 +115,7 @@ impl PostgresConfig {
             listen: None,
             is_deaf: false,
             tls: tls.unwrap_or(Tls::Prefer),
+            held_for: HELD_FOR,
         };
         if let Some(name) = parts.own.remove("schema") {
             config.schema = schema(&name)?;

@@ -10,6 +10,7 @@ mod change;
 mod chronicle;
 mod claim;
 mod columns;
+mod concerns;
 mod config;
 mod connection;
 mod dead;

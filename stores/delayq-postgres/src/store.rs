@@ -40,6 +40,8 @@ pub struct PostgresStore {
     /// The weakest acceptable class.
     pub(crate) wanted: Durability,
     pub(crate) durability: Mutex<Durability>,
+    /// How old a snapshot may be before it is a concern.
+    pub(crate) held_for: Duration,
     pub(crate) locals: Locals,
 }
 
@@ -90,6 +92,7 @@ impl PostgresStore {
             upkeep,
             wanted: options.durability,
             durability: Mutex::new(durability),
+            held_for: config.held_for,
             locals: Locals::default(),
         }))
     }

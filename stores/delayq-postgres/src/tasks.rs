@@ -8,13 +8,14 @@ use delayq_core::Result;
 use delayq_core::job::{NewTask, When};
 use delayq_core::name::{Namespace, TaskId, TaskType};
 use delayq_core::store::{
-    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, Store, SubmitOutcome, Wakeups,
+    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
+    ExtendOutcome, SettleOutcome, Settlement, Store, SubmitOutcome, Wakeups,
 };
 use delayq_core::task::{Headers, Lock, TaskInfo};
 
 use crate::change::{cancel_one, find_one, move_one, update_one};
 use crate::claim::claim_from;
+use crate::concerns::concerns;
 use crate::settle::{extend_all, note, settle_all};
 use crate::store::PostgresStore;
 use crate::{preflight, schema};
@@ -124,6 +125,10 @@ impl Store for PostgresStore {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
+    }
+
+    async fn concerns(&self) -> Result<Vec<Concern>> {
+        concerns(&self.connections, self.held_for).await
     }
 
     async fn close(&self) {
