@@ -49,9 +49,11 @@ impl Pair {
 async fn a_write_without_its_standby_is_in_doubt_and_known_once_there_is_one() {
     let mut pair = Pair::start();
     pair.is_in_step().await;
-    let mut options = StoreOptions::default();
-    options.durability = Durability::Replicated;
-    options.call_timeout = delayq_plugin::seconds(1);
+    let options = StoreOptions {
+        durability: Durability::Replicated,
+        call_timeout: delayq_plugin::seconds(1),
+        ..StoreOptions::default()
+    };
     let store = PostgresStore::connect(&pair.primary.url(), options)
         .await
         .unwrap();

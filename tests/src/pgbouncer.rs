@@ -51,6 +51,7 @@ impl Pgbouncer {
     /// The one that all tests of a process share, in front of the shared server. `None`, and a line
     /// that says so, when it is not installed.
     #[must_use]
+    #[allow(clippy::print_stderr, reason = "what a test leaves out, it says")]
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Pgbouncer>> = OnceLock::new();
         let start = || {

@@ -21,7 +21,8 @@ const UNFROZEN: i32 = 1_000_000_000;
 /// The share of the queue of notifications. Once it is full, no notification is sent any more.
 const QUEUE: f64 = 0.5;
 
-/// Those that keep dead rows, the oldest first. A vacuum keeps none.
+/// Those that keep dead rows, the oldest first. A vacuum keeps none, and that of the server has no
+/// user.
 const HOLDERS: &str = "WITH holders AS ( \
     SELECT 'the transaction of pid ' || a.pid || ' (' \
         || coalesce(nullif(a.application_name, ''), a.usename::text, a.backend_type, '?') || ')' \
@@ -30,7 +31,7 @@ const HOLDERS: &str = "WITH holders AS ( \
     FROM pg_stat_activity a WHERE a.pid <> pg_backend_pid() \
         AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL \
         AND (a.datid IS NULL OR a.datname = current_database()) \
-        AND a.backend_type IS DISTINCT FROM 'autovacuum worker' \
+        AND a.usesysid IS NOT NULL AND a.leader_pid IS NULL \
         AND coalesce(a.query, '') NOT ILIKE 'vacuum%' \
     UNION ALL \
     SELECT 'the replication slot ' || s.slot_name, 1, s.slot_name::text, NULL, \

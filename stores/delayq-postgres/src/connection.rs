@@ -3,6 +3,8 @@
 
 mod line;
 mod session;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::fmt;

@@ -165,11 +165,13 @@ impl Floors {
         }
     }
 
-    /// A claim has failed, because its time was over or for another reason.
+    /// A scan has failed, because its time was over or for another reason.
     pub(crate) fn fail(&mut self, starts: Starts, is_late: bool) {
         self.scans.remove(&starts.number);
         if is_late && starts.is_whole {
             (self.is_slow, self.is_expensive, self.is_endless) = (true, true, true);
+        }
+        if starts.is_whole && self.is_endless {
             self.whole_at = None;
         }
     }
