@@ -71,7 +71,7 @@ impl PostgresMigration {
         preflight::check(&connections, Durability::Memory).await?;
         let sql = Statements::new(&self.config.schema);
         let from = schema::install(&connections, &sql, self.has_roles).await?;
-        connections.close();
+        connections.close().await;
         Ok(Migrated {
             from: from.unsigned_abs(),
             to: schema::VERSION.unsigned_abs(),

@@ -337,8 +337,8 @@ impl Outbox {
     }
 
     /// Closes its connections.
-    pub fn close(&self) {
-        self.connections.close();
+    pub async fn close(&self) {
+        self.connections.close().await;
     }
 
     async fn ask(
