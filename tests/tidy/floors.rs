@@ -74,6 +74,7 @@ const CRATES: [Crate; 17] = [
             "documents",
             "replies",
             "tasks",
+            "outbox_call",
             "outbox",
             "relay",
         ],

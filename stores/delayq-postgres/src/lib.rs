@@ -21,6 +21,7 @@ mod locals;
 mod migrate;
 mod operate;
 mod outbox;
+mod outbox_call;
 mod preflight;
 mod presence;
 mod relay;
