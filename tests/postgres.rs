@@ -371,16 +371,29 @@ async fn two_repairs_at_once_mend_the_counts_once() {
     let server = PostgresServer::start(&["fsync=off"]);
     let store = open(&server).await;
     fill(&store, 0..600).await;
-    let spoil = "UPDATE delayq.counts SET scheduled = scheduled + 5";
-    for _ in 0..5 {
-        server.sql("postgres", spoil);
-        let of = task_type();
-        let both = tokio::join!(store.audit(&of, true), store.audit(&of, true));
-        let found = both.0.unwrap().problems.len() + both.1.unwrap().problems.len();
-        assert_eq!(found, 1);
-        let report = store.audit(&of, false).await.unwrap();
-        assert_eq!((report.checked, report.problems), (600, vec![]));
-    }
+    server.sql(
+        "postgres",
+        "UPDATE delayq.counts SET scheduled = scheduled + 5",
+    );
+    // Both have counted before either can write.
+    let mut held = SqlSession::open(&server, "postgres");
+    held.run("BEGIN; LOCK TABLE delayq.ledger IN SHARE MODE;");
+    let repair = || {
+        let own = Arc::clone(&store);
+        tokio::spawn(async move { own.audit(&task_type(), true).await.unwrap() })
+    };
+    let both = (repair(), repair());
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                 AND (query LIKE 'INSERT INTO delayq.ledger%' OR query LIKE 'LOCK TABLE%')";
+    until("the wait of both", async || {
+        (server.sql("postgres", waits) == "2").then_some(())
+    })
+    .await;
+    held.run("COMMIT;");
+    let (one, other) = (both.0.await.unwrap(), both.1.await.unwrap());
+    assert_eq!(one.problems.len() + other.problems.len(), 1);
+    let report = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!((report.checked, report.problems), (600, vec![]));
     store.close().await;
 }
 
