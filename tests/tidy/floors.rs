@@ -11,7 +11,12 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 17] = [
+const CRATES: [Crate; 18] = [
+    Crate {
+        path: "stores/delayq-transaction",
+        floors: &["tokio_postgres"],
+        above: &[],
+    },
     Crate {
         path: "delayq-core",
         floors: &[
@@ -39,7 +44,7 @@ const CRATES: [Crate; 17] = [
             "memory",
             "private",
         ],
-        above: &[],
+        above: &["delayq-transaction"],
     },
     Crate {
         path: "stores/delayq-postgres",
@@ -183,6 +188,7 @@ const CRATES: [Crate; 17] = [
             "store",
             "url",
             "bulk",
+            "within",
             "submit",
             "watcher",
             "workers",
@@ -202,6 +208,7 @@ const CRATES: [Crate; 17] = [
             "delayq-sqlite",
             "delayq-redis",
             "delayq-remote",
+            "delayq-transaction",
         ],
     },
     Crate {

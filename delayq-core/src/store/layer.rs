@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, Store, SubmitOutcome, Wakeups,
+    SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
 };
 use crate::chronicle::{Action, Chronicle, LoggedAction, Spell, Step};
 use crate::documents::{Documents, Expected, Folder, WriteOutcome};
@@ -154,6 +154,10 @@ macro_rules! stores {
                 self.inner().namespace()
             }
 
+            fn sql_place(&self) -> Option<SqlPlace> {
+                self.inner().sql_place()
+            }
+
             fn durability(&self) -> Durability {
                 self.inner().durability()
             }
@@ -290,9 +294,10 @@ mod tests {
     use super::*;
 
     /// Methods that are written by hand, outside the table.
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 7] = [
         "name",
         "namespace",
+        "sql_place",
         "durability",
         "wakeups",
         "close",
