@@ -97,7 +97,9 @@ pub enum Error {
     },
     /// The attempt cannot end its task. What it has done in a transaction is to be rolled back, which
     /// an error does in most clients.
-    #[error("task {id:?} of type {task_type} cannot be settled: {reason}; roll the transaction back")]
+    #[error(
+        "task {id:?} of type {task_type} cannot be settled: {reason}; roll the transaction back"
+    )]
     LockLost {
         /// The type.
         task_type: String,

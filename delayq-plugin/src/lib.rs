@@ -63,8 +63,8 @@ pub use delayq_core::{
     AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
     FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, KeptReply, LatePolicy,
     Limits, Lock, Namespace, OnConflict, OnLate, PastError, Rate, Reply, Result, RetryPolicy,
-    SqlTransaction, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult,
-    TaskState, TaskType, TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When,
+    SqlTransaction, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo,
+    TaskResult, TaskState, TaskType, TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When,
     WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 

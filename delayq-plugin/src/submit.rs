@@ -10,6 +10,7 @@ use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskState,
     TaskType, When,
 };
+use delayq_transaction::DynTransaction;
 use serde::Serialize;
 
 mod batches;
@@ -233,6 +234,15 @@ impl TaskSubmitService {
         let until = self.clock.elapsed().saturating_add(timeout);
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         ReplyWait::new(self, task_type, id).end(until).await
+    }
+
+    /// Sends jobs in a transaction of the application; one result for each, in order.
+    pub(crate) async fn send_all_within(
+        &self,
+        jobs: Vec<DelayQueueJob>,
+        tx: &mut dyn DynTransaction,
+    ) -> Vec<Result<Receipt>> {
+        sent::send_within(self, jobs, tx).await
     }
 
     /// Passes a job through the middleware, unless it has been through already.

@@ -157,7 +157,9 @@ impl PendingSubmit {
     ) -> Result<Receipt> {
         let is_refused = matches!(outcome, Err(_) | Ok(SubmitOutcome::Conflict { .. }));
         if let Some(metrics) = service.telemetry.metrics.as_ref().filter(|_| is_refused) {
-            metrics.sends(&self.task_type).sent(outcome.as_ref().copied());
+            metrics
+                .sends(&self.task_type)
+                .sent(outcome.as_ref().copied());
         }
         self.receipt(service, outcome, window)
     }
