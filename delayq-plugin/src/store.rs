@@ -15,7 +15,9 @@ pub use delayq_core::replies::*;
 pub use delayq_core::reply::*;
 pub use delayq_core::store::*;
 #[cfg(feature = "postgres")]
-pub use delayq_postgres::{PostgresConfig, PostgresStore, Tls as PostgresTls};
+pub use delayq_postgres::{
+    Migrated, PostgresConfig, PostgresMigration, PostgresStore, Tls as PostgresTls,
+};
 #[cfg(feature = "redis")]
 pub use delayq_redis::{
     Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,

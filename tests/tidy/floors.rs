@@ -58,6 +58,7 @@ const CRATES: [Crate; 18] = [
             "type_row",
             "schema",
             "preflight",
+            "migrate",
             "wakes",
             "upkeep",
             "submit",

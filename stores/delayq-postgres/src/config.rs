@@ -14,7 +14,7 @@ const FORMS: &str = "its form is postgres://[user[:password]@]host[:port][,host[
 
 /// The options of this store. Those of PostgreSQL, such as `connect_timeout`, `application_name`,
 /// `target_session_attrs` and `options`, are taken as well.
-const OPTIONS: &str = "schema, connections, listen, sslmode, sslrootcert";
+const OPTIONS: &str = "schema, connections, listen, migrate, sslmode, sslrootcert";
 
 /// The schema if the URL names none.
 const SCHEMA: &str = "delayq";
@@ -54,6 +54,9 @@ pub struct PostgresConfig {
     pub(crate) is_deaf: bool,
     /// How the connection is encrypted.
     pub tls: Tls,
+    /// True, the default, if opening a store makes a schema that is missing, and completes one of an
+    /// earlier release.
+    pub may_migrate: bool,
 }
 
 impl fmt::Debug for PostgresConfig {
@@ -89,6 +92,7 @@ impl PostgresConfig {
             listen: None,
             is_deaf: false,
             tls: Tls::Prefer,
+            may_migrate: true,
         };
         let (mut rest, mut authorities) = (Vec::new(), None);
         for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -99,6 +103,7 @@ impl PostgresConfig {
                 "connections" => config.connections = connections(&value)?,
                 "listen" if value == "none" => config.is_deaf = true,
                 "listen" => config.listen = Some(Self::parse(&value)?.server),
+                "migrate" => config.may_migrate = may_migrate(&value)?,
                 "sslmode" => config.tls = tls(&value)?,
                 "sslrootcert" => authorities = Some(PathBuf::from(&*value)),
                 _ => rest.push(option),
@@ -181,6 +186,17 @@ fn connections(number: &str) -> Result<usize> {
         })
 }
 
+fn may_migrate(when: &str) -> Result<bool> {
+    match when {
+        "auto" => Ok(true),
+        "never" => Ok(false),
+        _ => {
+            let reason = format!("migrate={when}: use auto or never");
+            Err(Error::invalid("PostgreSQL URL", reason))
+        }
+    }
+}
+
 fn tls(mode: &str) -> Result<Tls> {
     Ok(match mode {
         "disable" => Tls::Disable,
@@ -221,6 +237,7 @@ mod tests {
             ("postgres://h/d?schema=a;drop", "a to z"),
             ("postgres://h/d?connections=1", "2 to 100"),
             ("postgres://h/d?sslmode=maybe", "verify-full"),
+            ("postgres://h/d?migrate=yes", "auto or never"),
             ("postgres://h/d?conections=3", "schema, connections"),
         ] {
             let error = PostgresConfig::parse(url).unwrap_err().to_string();

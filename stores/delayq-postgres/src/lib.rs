@@ -16,6 +16,7 @@ mod dead;
 mod documents;
 mod error;
 mod floors;
+mod migrate;
 mod operate;
 mod preflight;
 mod presence;
@@ -33,4 +34,5 @@ mod upkeep;
 mod wakes;
 
 pub use crate::config::{PostgresConfig, Tls};
+pub use crate::migrate::{Migrated, PostgresMigration};
 pub use crate::store::PostgresStore;

@@ -24,6 +24,10 @@ const ANNOUNCE: &str = "WITH clock AS MATERIALIZED (SELECT {s}.clock_us() / 1000
              SELECT ctid FROM {s}.instances \
              WHERE namespace = $1 AND id <> $2 AND expires <= (SELECT now FROM clock) \
              FOR UPDATE SKIP LOCKED)) \
+     ), named AS ( \
+         INSERT INTO {s}.namespaces (name, retention) VALUES ($1, $6) \
+         ON CONFLICT (name) DO UPDATE SET retention = excluded.retention \
+         WHERE namespaces.retention <> excluded.retention \
      ) INSERT INTO {s}.instances (namespace, id, seen, expires, info) \
      SELECT $1, $2, now, least(now + $3, $4), $5 FROM clock \
      ON CONFLICT (namespace, id) DO UPDATE SET \
@@ -52,6 +56,7 @@ impl Presence for PostgresStore {
         }
         let (announce, namespace) = (self.sql(ANNOUNCE), self.namespace.clone());
         let holds = Timestamp::ZERO.plus(holds).as_millis();
+        let retention = self.retention_ms;
         let values: Arc<(String, Vec<u8>)> = Arc::new((
             instance.id.as_str().to_owned(),
             encode(instance).into_bytes(),
@@ -68,6 +73,7 @@ impl Presence for PostgresStore {
                         (&holds as _, Type::INT8),
                         (&Timestamp::MAX.as_millis() as _, Type::INT8),
                         (info as _, Type::BYTEA),
+                        (&retention as _, Type::INT8),
                     ];
                     session.write(&announce, &values).await.map(drop)
                 })

@@ -7,7 +7,10 @@ use crate::error::Outcome;
 use crate::statements::Statements;
 
 /// The version that this release writes, which is also the newest that it reads.
-const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 1;
+
+/// The oldest version whose releases may go on with a schema of this one.
+const OLDEST: i32 = 1;
 
 /// The settings of every function: the path of names, and the plans that it may not take, whatever
 /// the statistics say. A table that has just been filled has none.
@@ -21,35 +24,91 @@ const EMPTIED: &str = "flags = 0, due = NULL, submitted = NULL, delay = NULL, \
     releases = NULL, requeues = NULL, holder = NULL, succeeded = NULL, errors = NULL, \
     last_error = NULL, note = NULL, headers = NULL, message = NULL";
 
-const TABLES: &str = include_str!("schema/tables.sql");
+/// The tables of each version, as the changes since the one before. They only add, so that earlier
+/// releases go on beside this one.
+const TABLES: [&str; 1] = [include_str!("schema/tables.sql")];
 
-/// The functions, of which each release has all: a changed one gets a new name, so that two
-/// releases work side by side.
-const FUNCTIONS: [&str; 6] = [
+/// The functions, of which each release has all: one with other parameters or answers gets a new
+/// name, so that two releases work side by side.
+const FUNCTIONS: [&str; 9] = [
     include_str!("schema/submit.sql"),
     include_str!("schema/claim.sql"),
     include_str!("schema/settle.sql"),
     include_str!("schema/change.sql"),
     include_str!("schema/rows.sql"),
     include_str!("schema/upkeep.sql"),
+    include_str!("schema/request.sql"),
+    include_str!("schema/public.sql"),
+    include_str!("schema/within.sql"),
 ];
 
-const VERSIONS: &str = "SELECT min_version FROM {s}.meta";
-const HAS_META: &str = "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const GRANTS: &str = include_str!("schema/grants.sql");
+
+/// The groups of roles that [`GRANTS`] knows.
+const GROUPS: [&str; 3] = ["sender", "worker", "reader"];
+
+/// What to do about a schema that a role may not change.
+const MIGRATE: &str = "start the application, whose role owns it; or as its owner run \
+    `delayq migrate`, or what `delayq migrate --sql` prints";
+
+const VERSIONS: &str = "SELECT version, min_version FROM {s}.meta";
+const FOUND: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{s}'), \
+    EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE n.nspname = '{s}' AND c.relname = 'meta')";
 
-/// The statements that make the schema, for a person who runs them.
-pub(crate) fn script(schema: &str) -> String {
-    let mut text = format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema}, pg_temp;\n{TABLES}\n"
-    );
+/// What a database has of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    has_schema: bool,
+    /// The version of its tables and functions; 0 if it has none.
+    version: i32,
+    /// The version that a release must know to use the schema.
+    min_version: i32,
+}
+
+/// The statements that bring the schema from `version`, 0 for none, to the one of this release. They
+/// are safe to repeat for the same version.
+fn upgrade(schema: &str, version: i32) -> String {
+    let mut text = format!("SET LOCAL search_path = {schema}, pg_temp;\n");
+    let known = usize::try_from(version).unwrap_or(0);
+    for tables in TABLES.iter().skip(known) {
+        text.push_str(tables);
+        text.push('\n');
+    }
     for functions in FUNCTIONS {
         text.push_str(&rendered(functions));
         text.push('\n');
     }
-    let versions =
-        format!("INSERT INTO meta (version, min_version) VALUES ({VERSION}, {VERSION});\n");
+    text.push_str(&GRANTS.replace("{s}", schema));
+    let versions = if version == 0 {
+        format!("INSERT INTO meta (version, min_version) VALUES ({VERSION}, {OLDEST});\n")
+    } else {
+        format!("UPDATE meta SET version = {VERSION}, min_version = {OLDEST};\n")
+    };
     text + &versions
+}
+
+/// The statements that make the schema, for a person who runs them.
+pub(crate) fn script(schema: &str, has_roles: bool) -> String {
+    let roles = if has_roles {
+        roles(schema)
+    } else {
+        String::new()
+    };
+    let upgrade = upgrade(schema, 0);
+    format!("BEGIN;\n{roles}CREATE SCHEMA IF NOT EXISTS {schema};\n{upgrade}COMMIT;\n")
+}
+
+/// The statements that make the groups of roles.
+fn roles(schema: &str) -> String {
+    let groups = GROUPS.iter().map(|group| {
+        let role = format!("{schema}_{group}");
+        format!(
+            "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{role}') THEN \
+             CREATE ROLE {role} NOLOGIN; END IF; END $$;\n"
+        )
+    });
+    groups.collect()
 }
 
 /// Functions with their settings; comments keep the words.
@@ -58,58 +117,133 @@ fn rendered(functions: &str) -> String {
         if line.trim_start().starts_with("--") {
             return line.to_owned();
         }
-        line.replace("PINNED", PINNED).replace("EMPTIED", EMPTIED)
+        line.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+            .replace("PINNED", PINNED)
+            .replace("EMPTIED", EMPTIED)
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes the schema if it is missing, and refuses one of a newer release.
-pub(crate) async fn prepare(connections: &Connections, sql: &Statements) -> Result<()> {
-    let (sql, place) = (sql.clone(), connections.place().to_owned());
-    connections
-        .call(move |session: &mut Session| {
-            let (sql, place) = (sql.clone(), place.clone());
-            Box::pin(async move { prepare_in(session, &sql, &place).await })
-        })
-        .await
+/// Refuses a schema of a newer release. Makes one that is missing, and completes one of an earlier
+/// release, if `may_migrate`.
+///
+/// # Errors
+/// `Misconfigured` if the schema has to be changed, and may not be; `Incompatible` for a newer one.
+pub(crate) async fn prepare(
+    connections: &Connections,
+    sql: &Statements,
+    may_migrate: bool,
+) -> Result<()> {
+    let found = find(connections, sql).await?;
+    if found.is_usable(connections.place())? {
+        return Ok(());
+    }
+    if may_migrate {
+        return install(connections, sql, false).await.map(drop);
+    }
+    let schema = sql.schema();
+    let setting = match found.version {
+        0 => format!("its schema {schema} is missing"),
+        version => format!("its schema {schema} has version {version}, and not {VERSION}"),
+    };
+    Err(Error::misconfigured(connections.place(), setting, MIGRATE))
 }
 
-/// The version that a release must know to use the schema; `None` if there is no schema.
-async fn version(session: &mut Session, sql: &Statements) -> Outcome<Option<i32>> {
-    let rows = session.ask(&sql.sql(HAS_META), &[]).await?;
-    let has_meta: Option<bool> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    if has_meta != Some(true) {
-        return Ok(None);
-    }
-    let rows = session.ask(&sql.sql(VERSIONS), &[]).await?;
-    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+/// Brings the schema to the version of this release, and makes its functions and the rights of its
+/// groups anew. Returns the version before; 0 if there was none.
+pub(crate) async fn install(
+    connections: &Connections,
+    sql: &Statements,
+    has_roles: bool,
+) -> Result<i32> {
+    let (own, place) = (sql.clone(), connections.place().to_owned());
+    let installed = connections.call(move |session: &mut Session| {
+        let (sql, place) = (own.clone(), place.clone());
+        Box::pin(async move { install_in(session, &sql, &place, has_roles).await })
+    });
+    installed.await.map_err(|error| match error {
+        Error::Misconfigured { store, setting, .. } => Error::Misconfigured {
+            store,
+            setting: format!(
+                "{setting}: the schema {} is missing or not complete",
+                sql.schema()
+            ),
+            fix: MIGRATE.to_owned(),
+        },
+        error => error,
+    })
 }
 
-async fn prepare_in(session: &mut Session, sql: &Statements, place: &str) -> Outcome<()> {
-    if let Some(found) = version(session, sql).await? {
-        return refuse_newer(place, found);
+async fn find(connections: &Connections, sql: &Statements) -> Result<Found> {
+    let sql = sql.clone();
+    let call = connections.call(move |session: &mut Session| {
+        let sql = sql.clone();
+        Box::pin(async move { find_in(session, &sql).await })
+    });
+    call.await
+}
+
+async fn find_in(session: &mut Session, sql: &Statements) -> Outcome<Found> {
+    let rows = session.ask(&sql.sql(FOUND), &[]).await?;
+    let mut found = Found {
+        has_schema: false,
+        version: 0,
+        min_version: 0,
+    };
+    let Some(row) = rows.first() else {
+        return Ok(found);
+    };
+    found.has_schema = row.try_get(0)?;
+    if row.try_get(1)? {
+        let rows = session.ask(&sql.sql(VERSIONS), &[]).await?;
+        if let Some(row) = rows.first() {
+            found.version = row.try_get(0)?;
+            found.min_version = row.try_get(1)?;
+        }
     }
+    Ok(found)
+}
+
+async fn install_in(
+    session: &mut Session,
+    sql: &Statements,
+    place: &str,
+    has_roles: bool,
+) -> Outcome<i32> {
     session.begin().await?;
+    // Nobody waits long behind a change of a table that itself waits.
+    session.run("SET LOCAL lock_timeout = '2s'").await?;
     // Two instances that start at the same time take turns.
     session
         .run("SELECT pg_advisory_xact_lock(hashtextextended('delayq schema', 0))")
         .await?;
-    if let Some(found) = version(session, sql).await? {
-        session.commit().await?;
-        return refuse_newer(place, found);
+    let found = find_in(session, sql).await?;
+    found.is_usable(place)?;
+    let schema = sql.schema();
+    if has_roles {
+        session.run(&roles(schema)).await?;
     }
-    session.run(&script(sql.schema())).await?;
-    session.commit().await
+    if !found.has_schema {
+        session.run(&format!("CREATE SCHEMA {schema}")).await?;
+    }
+    session.run(&upgrade(schema, found.version)).await?;
+    session.commit().await?;
+    Ok(found.version)
 }
 
-fn refuse_newer(place: &str, min_version: i32) -> Outcome<()> {
-    if min_version <= VERSION {
-        return Ok(());
+impl Found {
+    /// True if the schema has all that this release needs.
+    ///
+    /// # Errors
+    /// `Incompatible` if this release is too old for it.
+    fn is_usable(self, place: &str) -> Result<bool> {
+        if self.min_version <= VERSION {
+            return Ok(self.version >= VERSION);
+        }
+        Err(Error::Incompatible {
+            what: format!("the schema of {place}"),
+            found: self.min_version.unsigned_abs(),
+            supported: VERSION.unsigned_abs(),
+        })
     }
-    let newer = Error::Incompatible {
-        what: format!("the schema of {place}"),
-        found: min_version.unsigned_abs(),
-        supported: VERSION.unsigned_abs(),
-    };
-    Err(newer.into())
 }

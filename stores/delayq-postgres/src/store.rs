@@ -40,6 +40,7 @@ pub struct PostgresStore {
     /// The weakest acceptable class.
     pub(crate) wanted: Durability,
     pub(crate) durability: Mutex<Durability>,
+    pub(crate) may_migrate: bool,
     locals: Mutex<HashMap<TaskType, Local>>,
 }
 
@@ -76,7 +77,7 @@ impl PostgresStore {
         let connections = Connections::start(&config, options.call_timeout)?;
         let statements = Statements::new(&config.schema);
         let durability = preflight::check(&connections, options.durability).await?;
-        schema::prepare(&connections, &statements).await?;
+        schema::prepare(&connections, &statements, config.may_migrate).await?;
         let namespace = options.namespace;
         let upkeep = Upkeep {
             sql: statements.clone(),
@@ -99,6 +100,7 @@ impl PostgresStore {
             upkeep,
             wanted: options.durability,
             durability: Mutex::new(durability),
+            may_migrate: config.may_migrate,
             locals: Mutex::default(),
         }))
     }

@@ -138,7 +138,7 @@ impl Store for PostgresStore {
 
     async fn check(&self) -> Result<()> {
         let found = preflight::check(&self.connections, self.wanted).await?;
-        schema::prepare(&self.connections, &self.statements).await?;
+        schema::prepare(&self.connections, &self.statements, self.may_migrate).await?;
         *self
             .durability
             .lock()

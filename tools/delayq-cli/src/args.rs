@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::Command;
+use crate::command::migrate::MigrateArgs;
 use crate::command::profile::ProfileCommand;
 use crate::connection::StoreArgs;
 
@@ -34,6 +35,11 @@ pub(crate) enum Action {
     /// Name stores, and choose the one that the commands work on.
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Make or complete the schema of a PostgreSQL database.
+    #[command(
+        after_help = "Examples:\n  delayq --url postgres://owner@db/shop migrate --roles\n  delayq migrate --sql > delayq.sql"
+    )]
+    Migrate(MigrateArgs),
     /// Print the version.
     #[command(after_help = "Examples:\n  delayq version\n  delayq version -o json")]
     Version,

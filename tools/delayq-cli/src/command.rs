@@ -19,6 +19,7 @@ mod forecast;
 mod instances;
 mod list;
 mod log;
+pub(crate) mod migrate;
 mod page;
 mod pause;
 pub(crate) mod profile;

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::OutputFormat;
 use crate::profile::ProfileFile;
 use crate::span::read_span;
-use crate::store_url::has_secret;
+use crate::store_url::{has_secret, is_postgres};
 
 /// The retention if the configuration sets none. A call with a shorter retention than the
 /// application's would forget records that it protects; with a longer one nothing is forgotten
@@ -180,7 +180,25 @@ pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure>
     open_with(args, &args.profiles()?).await
 }
 
+/// The URL of the store named by the arguments, the environment or the file, as it was written.
+pub(crate) fn url(args: &StoreArgs) -> Result<String, Failure> {
+    Ok(place(args, &args.profiles()?)?.0)
+}
+
 async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitService, Failure> {
+    let (url, options) = place(args, file)?;
+    let url = existing(&url)?;
+    let limits = Limits {
+        // The application may allow less, and does so when it sends.
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        ..Limits::default()
+    };
+    let tasks = TaskSubmitService::connect(&url, options).await?;
+    Ok(tasks.with_limits(limits))
+}
+
+/// The URL of a store, and the options to open it with.
+fn place(args: &StoreArgs, file: &ProfileFile) -> Result<(String, StoreOptions), Failure> {
     let config = file.config()?;
     let mut options = config.store_options(StoreOptions {
         // An operator works on the store as it is: only a configuration may require more.
@@ -215,22 +233,19 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
     if let Some(timeout) = args.timeout {
         options.call_timeout = timeout;
     }
-    let url = existing(url.trim_end_matches(['\r', '\n']))?;
-    let limits = Limits {
-        // The application may allow less, and does so when it sends.
-        max_message_bytes: MAX_MESSAGE_BYTES,
-        ..Limits::default()
-    };
-    let tasks = TaskSubmitService::connect(&url, options).await?;
-    Ok(tasks.with_limits(limits))
+    Ok((url.trim_end_matches(['\r', '\n']).to_owned(), options))
 }
 
 /// The URL of an existing store. Refuses a file that is missing or empty, whatever the URL says
-/// about creating it.
+/// about creating it, and makes no schema of a database.
 fn existing(url: &str) -> Result<String, Failure> {
     if url.starts_with("memory:") {
         let text = "a memory store lives in the application's process: no other can look into it";
         return Err(Failure::NoStore(text.to_owned()));
+    }
+    if is_postgres(url) && !url.contains("migrate=") {
+        let mark = if url.contains('?') { '&' } else { '?' };
+        return Ok(format!("{url}{mark}migrate=never"));
     }
     let Some(place) = url.strip_prefix("sqlite:") else {
         return Ok(url.to_owned());

@@ -110,20 +110,25 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
             serde_json::json!({"name": "delayq", "version": env!("CARGO_PKG_VERSION")}),
         ),
         Action::Profile(command) => command::profile::run(&command, &cli.store),
-        Action::Store(command) => {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
-                let tasks = connection::open(&cli.store).await?;
-                let operator = actor::operator(&tasks, cli.store.actor.as_deref());
-                let ended = command::run(&operator, *command, &cli.store).await;
-                tasks.close().await;
-                ended
-            })
+        Action::Migrate(migrate) if migrate.sql => command::migrate::print(&migrate, &cli.store),
+        Action::Migrate(migrate) => {
+            runtime()?.block_on(command::migrate::run(&migrate, &cli.store))
         }
+        Action::Store(command) => runtime()?.block_on(async {
+            let tasks = connection::open(&cli.store).await?;
+            let operator = actor::operator(&tasks, cli.store.actor.as_deref());
+            let ended = command::run(&operator, *command, &cli.store).await;
+            tasks.close().await;
+            ended
+        }),
     }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
 }
 
 /// Sets up delayq's log for `-v`. Without it an error is only reported once, by the command. Always

@@ -1,7 +1,7 @@
 //! URLs of stores: what people may see of one, and whether it names a namespace.
 
 /// The options of a URL whose values are no secrets.
-const HARMLESS: [&str; 20] = [
+const HARMLESS: [&str; 21] = [
     "application_name",
     "assume",
     "ca",
@@ -14,6 +14,7 @@ const HARMLESS: [&str; 20] = [
     "durability",
     "insecure",
     "key",
+    "migrate",
     "replicas",
     "schema",
     "sentinel_user",
@@ -46,6 +47,11 @@ pub(crate) fn shown(url: &str) -> String {
 /// True for a URL with a part that people may not see.
 pub(crate) fn has_secret(url: &str) -> bool {
     shown(url) != url
+}
+
+/// True for the URL of a PostgreSQL database.
+pub(crate) fn is_postgres(url: &str) -> bool {
+    matches!(split(url.trim()).0, "postgres://" | "postgresql://")
 }
 
 /// True for the URL of a server that names a namespace.

@@ -37,20 +37,32 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Moves the ends of locks. p_alone: 2 marks a lock as that of a holder that runs nothing else.
+-- Moves the ends of locks. p_alone: 2 marks a lock as that of a holder that runs nothing else. A task
+-- that another transaction has locked keeps the end that it has, so that one long transaction does
+-- not hold up the others.
 CREATE FUNCTION extend_v1(
     p_namespace text, p_name text, p_ids text[], p_fences bigint[], p_lock_ms bigint, p_alone int
 ) RETURNS TABLE (o_id text, o_fence bigint, o_until bigint, o_is_cancelled boolean)
 PINNED LANGUAGE plpgsql AS $$
 DECLARE
     v_until bigint := least(clock_us() / 1000 + p_lock_ms, 253402207199999);
+    v_type int;
 BEGIN
+    SELECT y.id INTO v_type FROM types y WHERE y.namespace = p_namespace AND y.name = p_name;
     RETURN QUERY
-        UPDATE tasks t SET at = v_until, flags = (t.flags & ~2) | p_alone
-        FROM (SELECT * FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) s
-        WHERE t.type = (SELECT y.id FROM types y WHERE y.namespace = p_namespace AND y.name = p_name)
-            AND t.id = s.id AND t.fence = s.fence
-        RETURNING t.id, s.fence, v_until, t.flags & 1 <> 0;
+        WITH held AS MATERIALIZED (
+            SELECT t.ctid AS tid FROM unnest(p_ids, p_fences) AS s(id, fence)
+                JOIN tasks t ON t.type = v_type AND t.id = s.id AND t.fence = s.fence
+            ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+        ), extended AS (
+            UPDATE tasks t SET at = v_until, flags = (t.flags & ~2) | p_alone
+            FROM held WHERE t.ctid = held.tid
+            RETURNING t.id, t.fence, t.at, t.flags
+        )
+        SELECT t.id, t.fence, coalesce(e.at, t.at), coalesce(e.flags, t.flags) & 1 <> 0
+        FROM unnest(p_ids, p_fences) AS s(id, fence)
+            JOIN tasks t ON t.type = v_type AND t.id = s.id AND t.fence = s.fence
+            LEFT JOIN extended e ON e.id = t.id;
 END $$;
 
 -- Writes the bookkeeping of tasks that the caller has locked. An ended one is emptied.

@@ -6,6 +6,13 @@ CREATE TABLE meta (
     min_version int NOT NULL
 );
 
+-- What the functions for applications need to know of a namespace.
+CREATE TABLE namespaces (
+    name text COLLATE "C" PRIMARY KEY,
+    -- How long ended tasks are remembered, in ms: as the last instance of a plugin had it.
+    retention bigint NOT NULL
+);
+
 -- A row stays for ever, so that its number and its largest fence do.
 CREATE TABLE types (
     id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -172,3 +179,20 @@ CREATE TABLE replies (
     PRIMARY KEY (type, id)
 );
 CREATE INDEX replies_until ON replies (until);
+
+-- A task to send. It has a delay or a due time.
+CREATE TYPE request_v1 AS (
+    namespace text,
+    type text,
+    id text,
+    message bytea,
+    headers text,
+    delay bigint,
+    due bigint,
+    expires_at bigint,
+    expires_after bigint,
+    conflict smallint,
+    max_wait bigint,
+    again boolean,
+    notify boolean
+);
