@@ -25,6 +25,6 @@ impl SqlPlace {
     /// The statement that makes a call. Its parameter `$1` is the request.
     #[must_use]
     pub fn statement(&self) -> String {
-        format!("SELECT {}.within_v1($1)", self.schema)
+        format!("SELECT {}.within_v1($1::text)", self.schema)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -29,10 +28,10 @@ pub struct TaskCall<'a, T> {
 enum CallState<'a, T> {
     New {
         service: &'a TaskSubmitService,
-        operation: Box<dyn Operation<Answer = T> + 'a>,
+        /// `None` for a moment: it becomes the call.
+        operation: Option<Box<dyn Operation<Answer = T> + 'a>>,
     },
     Made(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
-    Over,
 }
 
 /// What a call does.
@@ -73,7 +72,8 @@ impl<'a, T: CallAnswer + 'a> TaskCall<'a, T> {
         service: &'a TaskSubmitService,
         operation: impl Operation<Answer = T> + 'a,
     ) -> Self {
-        let operation = Box::new(operation);
+        let operation: Box<dyn Operation<Answer = T> + 'a> = Box::new(operation);
+        let operation = Some(operation);
         Self {
             state: CallState::New { service, operation },
         }
@@ -96,7 +96,11 @@ impl<'a, T: CallAnswer + 'a> TaskCall<'a, T> {
     /// Those of the call. [`Error::InvalidInput`] if the store is not in a SQL database.
     /// [`Error::Transaction`] with the words of the database: roll the transaction back.
     pub async fn within<X: SqlTransaction>(self, tx: &mut X) -> T {
-        let CallState::New { service, operation } = self.state else {
+        let CallState::New {
+            service,
+            operation: Some(operation),
+        } = self.state
+        else {
             let reason = "the call has been made already, without it";
             return T::failed(Error::invalid("transaction", reason));
         };
@@ -109,14 +113,14 @@ impl<'a, T: 'a> Future for TaskCall<'a, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        if let CallState::New { service, operation } =
-            mem::replace(&mut this.state, CallState::Over)
+        if let CallState::New { service, operation } = &mut this.state
+            && let Some(operation) = operation.take()
         {
             this.state = CallState::Made(operation.make(service));
         }
         match &mut this.state {
             CallState::Made(call) => call.as_mut().poll(cx),
-            CallState::New { .. } | CallState::Over => Poll::Pending,
+            CallState::New { .. } => Poll::Pending,
         }
     }
 }

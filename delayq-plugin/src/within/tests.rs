@@ -33,7 +33,7 @@ impl Scripted {
 
 impl SqlTransaction for Scripted {
     async fn call(&mut self, statement: &str, request: &str) -> Result<String, BoxError> {
-        assert_eq!(statement, "SELECT delayq.within_v1($1)");
+        assert_eq!(statement, "SELECT delayq.within_v1($1::text)");
         self.asked.push(serde_json::from_str(request)?);
         Ok(self.answers.pop().ok_or("it is gone")?.to_owned())
     }
