@@ -4,12 +4,12 @@
 use delayq_core::store::{CancelOutcome, ChangeOutcome, SqlPlace, SubmitOutcome};
 use delayq_core::{Error, NewTask, Result, Store, TaskContext, TaskId, TaskType, When};
 use delayq_transaction::DynTransaction;
-use serde_json::{Value, json};
 
 mod answer;
 mod request;
 
 use self::answer::{Answers, Outcome};
+use self::request::Body;
 
 /// The most tasks that one call sends.
 const MAX_TASKS: usize = 10_000;
@@ -47,8 +47,8 @@ impl<'t> Within<'t> {
     pub(crate) async fn send(&mut self, tasks: &[NewTask]) -> Result<Vec<Result<SubmitOutcome>>> {
         let mut results = Vec::with_capacity(tasks.len());
         for some in tasks.chunks(MAX_TASKS) {
-            let bodies: Vec<_> = some.iter().map(request::task).collect();
-            let request = json!({"call": "send", "tasks": bodies});
+            let bodies: Vec<_> = some.iter().map(Body::task).collect();
+            let request = Body::new("send").with("tasks", bodies);
             let outcomes = self.call(request, some.len()).await?;
             for (outcome, task) in outcomes.into_iter().zip(some) {
                 results.push(outcome.of_submit(&task.task_type)?);
@@ -64,7 +64,7 @@ impl<'t> Within<'t> {
         task_type: &TaskType,
         id: &TaskId,
     ) -> Result<CancelOutcome> {
-        let request = json!({"call": "cancel", "type": task_type.as_str(), "ids": [id.as_str()]});
+        let request = Body::new("cancel").of_each(task_type, id);
         self.call_one(request).await?.of_cancel()
     }
 
@@ -76,9 +76,7 @@ impl<'t> Within<'t> {
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
-        let mut request =
-            json!({"call": "reschedule", "type": task_type.as_str(), "ids": [id.as_str()]});
-        request::put_when(&mut request, when);
+        let request = Body::new("reschedule").of_each(task_type, id).when(when);
         self.call_one(request).await?.of_change()
     }
 
@@ -90,8 +88,7 @@ impl<'t> Within<'t> {
         id: &TaskId,
         message: &[u8],
     ) -> Result<ChangeOutcome> {
-        let mut request = json!({"call": "update", "type": task_type.as_str(), "id": id.as_str()});
-        request::put_message(&mut request, message);
+        let request = Body::new("update").of(task_type, id).message(message);
         self.call_one(request).await?.of_change()
     }
 
@@ -101,9 +98,8 @@ impl<'t> Within<'t> {
     /// `LockLost`, `Transaction`.
     pub(crate) async fn settle(&mut self, cx: &TaskContext) -> Result<()> {
         let (task_type, id) = (cx.task_type(), cx.id());
-        let request = json!({
-            "call": "settle", "type": task_type.as_str(), "id": id.as_str(), "fence": cx.fence(),
-        });
+        let request = Body::new("settle").of(task_type, id);
+        let request = request.with("fence", cx.fence());
         let reason = match self.call_one(request).await?.name() {
             "done" => return Ok(()),
             "settled" => "this attempt has been settled before",
@@ -117,14 +113,14 @@ impl<'t> Within<'t> {
         })
     }
 
-    async fn call_one(&mut self, request: Value) -> Result<Outcome> {
+    async fn call_one(&mut self, request: Body) -> Result<Outcome> {
         let outcome = self.call(request, 1).await?.pop();
         outcome.ok_or_else(|| answer::unknown("none"))
     }
 
-    async fn call(&mut self, mut request: Value, expected: usize) -> Result<Vec<Outcome>> {
-        request["namespace"] = self.place.namespace.as_str().into();
-        let request = request.to_string();
+    async fn call(&mut self, request: Body, expected: usize) -> Result<Vec<Outcome>> {
+        let namespace = self.place.namespace.as_str();
+        let request = request.with("namespace", namespace).into_text();
         let answered = self.tx.call_dyn(&self.statement, &request).await;
         let answer = answered.map_err(|error| Error::transaction(chain(&*error)))?;
         let answers: Answers = serde_json::from_str(&answer)

@@ -23,7 +23,7 @@ impl WithinFlag {
         self.0.load(Ordering::Acquire)
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 }

@@ -291,6 +291,30 @@ fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_
 }
 
 #[test]
+fn a_lock_that_still_ends_as_before_was_not_extended() {
+    let mut lease = lease(&RunningTasks::default());
+    assert_eq!(step(&mut lease, 11), Some(LeaseStep::Extend));
+    let (before, held) = (lease.lock_until, Duration::from_millis(200));
+    lease.extended(seconds(11), before);
+    assert_eq!(lease.timer(), seconds(11) + held, "it is tried again soon");
+    assert_eq!(step(&mut lease, 12), Some(LeaseStep::Extend));
+    lease.extended(seconds(30), before);
+    assert_eq!(step(&mut lease, 31), Some(LeaseStep::Expired));
+}
+
+#[test]
+fn an_attempt_that_its_transaction_holds_needs_no_lock_and_keeps_its_time_limit() {
+    let mut lease = lease(&RunningTasks::default());
+    assert_eq!(step(&mut lease, 11), Some(LeaseStep::Extend));
+    lease.within.set();
+    assert!(!lease.needs_extension());
+    assert_eq!(lease.timer(), seconds(102));
+    assert_eq!(step(&mut lease, 60), None, "its lock has no end");
+    assert_eq!(step(&mut lease, 102), Some(LeaseStep::Stopped));
+    assert_eq!(step(&mut lease, 103), Some(LeaseStep::TimedOut));
+}
+
+#[test]
 fn a_lock_is_lost_once() {
     let mut lease = lease(&RunningTasks::default());
     assert!(lease.lose() && !lease.lose());

@@ -140,7 +140,7 @@ impl Conclusion<'_> {
 
 /// The end of an attempt in a transaction of its worker, if it has asked for that.
 fn within(lease: &Lease, failure: Option<LateFailure>) -> Option<WithinEnd> {
-    lease.within.is_set().then(|| WithinEnd {
+    lease.within.is_set().then_some(WithinEnd {
         submitted_at: lease.submitted_at,
         failure,
     })

@@ -12,7 +12,8 @@ pub(super) struct Answers {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcome {
-    outcome: String,
+    #[serde(rename = "outcome")]
+    name: String,
     due_ms: Option<i64>,
     state: Option<TaskState>,
     pending: Option<u64>,
@@ -21,7 +22,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn name(&self) -> &str {
-        &self.outcome
+        &self.name
     }
 
     pub(super) fn of_submit(&self, task_type: &TaskType) -> Result<Result<SubmitOutcome>> {
@@ -74,11 +75,11 @@ impl Outcome {
 
     fn due_at(&self) -> Result<Timestamp> {
         let due = self.due_ms.map(Timestamp::from_millis);
-        due.ok_or_else(|| unknown(&format!("{} without due_ms", self.outcome)))
+        due.ok_or_else(|| unknown(&format!("{} without due_ms", self.name)))
     }
 
     fn state(&self) -> Result<TaskState> {
-        let unknown = || unknown(&format!("{} without a state", self.outcome));
+        let unknown = || unknown(&format!("{} without a state", self.name));
         self.state.ok_or_else(unknown)
     }
 }

@@ -4,52 +4,85 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use delayq_core::{Expiry, NewTask, OnConflict, Timestamp, When};
-use serde_json::{Value, json};
+use delayq_core::{Expiry, NewTask, OnConflict, TaskId, TaskType, Timestamp, When};
+use serde_json::{Map, Value, json};
 
 /// The database takes a smaller number for seconds, and refuses it. It is 2001, so the task is due
 /// or expired with either.
 const FIRST_MS: i64 = 978_307_200_000;
 
-/// A task to send.
-pub(super) fn task(task: &NewTask) -> Value {
-    let mut body = json!({"type": task.task_type.as_str(), "id": task.id.as_str()});
-    put_when(&mut body, task.when);
-    put_message(&mut body, &task.message);
-    match task.expiry {
-        Some(Expiry::At(time)) => body["expires_at_ms"] = at_ms(time).into(),
-        Some(Expiry::AfterDue(span)) => body["expires_after_ms"] = span_ms(span).into(),
-        None => {}
+/// A request, or a task in one.
+pub(super) struct Body(Map<String, Value>);
+
+impl Body {
+    /// A request for a call.
+    pub(super) fn new(call: &str) -> Self {
+        Self(Map::new()).with("call", call)
     }
-    match task.on_conflict {
-        OnConflict::Reject => {}
-        OnConflict::Keep => body["on_conflict"] = "keep".into(),
-        OnConflict::Replace => body["on_conflict"] = "replace".into(),
-        OnConflict::Debounce { max_wait } => {
-            body["debounce_max_wait_ms"] = span_ms(max_wait).into();
+
+    /// A task to send.
+    pub(super) fn task(task: &NewTask) -> Value {
+        let body = Self(Map::new())
+            .with("type", task.task_type.as_str())
+            .with("id", task.id.as_str())
+            .when(task.when)
+            .message(&task.message);
+        let body = match task.expiry {
+            Some(Expiry::At(time)) => body.with("expires_at_ms", at_ms(time)),
+            Some(Expiry::AfterDue(span)) => body.with("expires_after_ms", span_ms(span)),
+            None => body,
+        };
+        let mut body = match task.on_conflict {
+            OnConflict::Reject => body,
+            OnConflict::Keep => body.with("on_conflict", "keep"),
+            OnConflict::Replace => body.with("on_conflict", "replace"),
+            OnConflict::Debounce { max_wait } => {
+                body.with("debounce_max_wait_ms", span_ms(max_wait))
+            }
+        };
+        if task.again_if_running {
+            body = body.with("again_if_running", true);
+        }
+        if !task.headers.is_empty() {
+            body = body.with("headers", json!(task.headers));
+        }
+        Value::Object(body.0)
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The one task that a call names.
+    pub(super) fn of(self, task_type: &TaskType, id: &TaskId) -> Self {
+        self.with("type", task_type.as_str())
+            .with("id", id.as_str())
+    }
+
+    /// The same for a call that takes several.
+    pub(super) fn of_each(self, task_type: &TaskType, id: &TaskId) -> Self {
+        self.with("type", task_type.as_str())
+            .with("ids", vec![id.as_str()])
+    }
+
+    pub(super) fn when(self, when: When) -> Self {
+        match when {
+            When::After(delay) => self.with("delay_ms", span_ms(delay)),
+            When::At(time) => self.with("at_ms", at_ms(time)),
         }
     }
-    if task.again_if_running {
-        body["again_if_running"] = true.into();
-    }
-    if !task.headers.is_empty() {
-        body["headers"] = json!(task.headers);
-    }
-    body
-}
 
-pub(super) fn put_when(body: &mut Value, when: When) {
-    match when {
-        When::After(delay) => body["delay_ms"] = span_ms(delay).into(),
-        When::At(time) => body["at_ms"] = at_ms(time).into(),
+    /// A text is written as it is, but for one with a zero, which the database has no text for.
+    pub(super) fn message(self, message: &[u8]) -> Self {
+        match std::str::from_utf8(message) {
+            Ok(text) if !text.contains('\0') => self.with("message", text),
+            _ => self.with("message_base64", BASE64_STANDARD.encode(message)),
+        }
     }
-}
 
-/// A text is written as it is, but for one with a zero, which the database has no text for.
-pub(super) fn put_message(body: &mut Value, message: &[u8]) {
-    match std::str::from_utf8(message) {
-        Ok(text) if !text.contains('\0') => body["message"] = text.into(),
-        _ => body["message_base64"] = BASE64_STANDARD.encode(message).into(),
+    pub(super) fn into_text(self) -> String {
+        Value::Object(self.0).to_string()
     }
 }
 

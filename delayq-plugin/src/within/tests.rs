@@ -4,6 +4,8 @@ use delayq_core::memory::MemoryStore;
 use delayq_core::{DelayQueueJob, Expiry, Limits, Namespace, Timestamp, minutes, seconds};
 use delayq_transaction::{BoxError, SqlTransaction};
 
+use serde_json::{Value, json};
+
 use super::*;
 
 /// Answers each call with the next text, and keeps the requests.
