@@ -18,8 +18,10 @@ mod error;
 mod floors;
 mod migrate;
 mod operate;
+mod outbox;
 mod preflight;
 mod presence;
+mod relay;
 mod replies;
 mod row;
 mod schema;
@@ -35,4 +37,6 @@ mod wakes;
 
 pub use crate::config::{PostgresConfig, Tls};
 pub use crate::migrate::{Migrated, PostgresMigration};
+pub use crate::outbox::{AsideCall, Outbox, OutboxStatus};
+pub use crate::relay::OutboxRelay;
 pub use crate::store::PostgresStore;

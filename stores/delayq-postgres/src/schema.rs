@@ -30,7 +30,7 @@ const TABLES: [&str; 1] = [include_str!("schema/tables.sql")];
 
 /// The functions, of which each release has all: one with other parameters or answers gets a new
 /// name, so that two releases work side by side.
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 10] = [
     include_str!("schema/submit.sql"),
     include_str!("schema/claim.sql"),
     include_str!("schema/settle.sql"),
@@ -40,6 +40,7 @@ const FUNCTIONS: [&str; 9] = [
     include_str!("schema/request.sql"),
     include_str!("schema/public.sql"),
     include_str!("schema/within.sql"),
+    include_str!("schema/outbox.sql"),
 ];
 
 const GRANTS: &str = include_str!("schema/grants.sql");

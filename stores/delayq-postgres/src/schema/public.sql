@@ -10,6 +10,49 @@ CREATE FUNCTION retention_v1(p_namespace text) RETURNS bigint STABLE LANGUAGE sq
     SELECT coalesce((SELECT n.retention FROM namespaces n WHERE n.name = p_namespace), 600000)
 $$;
 
+CREATE FUNCTION is_relayed_v1(p_namespace text) RETURNS boolean STABLE LANGUAGE sql AS $$
+    SELECT coalesce((SELECT n.is_relayed FROM namespaces n WHERE n.name = p_namespace), false)
+$$;
+
+-- The lane of a task in the outbox: all calls for a task are in one.
+CREATE FUNCTION lane_v1(p_type text, p_id text) RETURNS smallint IMMUTABLE LANGUAGE sql AS $$
+    SELECT get_byte(sha256(convert_to(p_type || ' ' || p_id, 'UTF8')), 0) & 7
+$$;
+
+-- Puts the tasks of a namespace into the outbox. The answer is that of a new task.
+CREATE FUNCTION enqueue_v1(p_namespace text, p_requests request_v1[])
+RETURNS TABLE (o_n int, o_outcome text, o_due bigint, o_state text, o_detail jsonb)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_us bigint := clock_us();
+    v_task request_v1;
+BEGIN
+    FOR v_n IN 1 .. cardinality(p_requests) LOOP
+        v_task := p_requests[v_n];
+        CONTINUE WHEN v_task.namespace <> p_namespace;
+        o_n := v_n;
+        o_outcome := 'accepted';
+        o_detail := '{"relayed": true}';
+        o_due := CASE
+            WHEN v_task.delay > 0 THEN least((v_us + 999) / 1000 + v_task.delay, 253402207199999)
+            ELSE greatest(v_task.due, v_us / 1000) END;
+        INSERT INTO outbox (at, due, delay, expires_at, expires_after, max_wait, lane, call, conflict,
+                again, namespace, type, id, headers, message)
+            VALUES (v_us / 1000, o_due, v_task.delay, v_task.expires_at, v_task.expires_after,
+                v_task.max_wait, lane_v1(v_task.type, v_task.id), 0, v_task.conflict, v_task.again,
+                p_namespace, v_task.type, v_task.id, v_task.headers, v_task.message);
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Puts a change of a task into the outbox.
+CREATE FUNCTION enqueue_change_v1(p_call int, p_namespace text, p_type text, p_id text, p_due bigint,
+    p_message bytea) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO outbox (at, due, lane, call, namespace, type, id, message)
+        VALUES (clock_us() / 1000, p_due, lane_v1(p_type, p_id), p_call, p_namespace, p_type, p_id,
+            p_message)
+$$;
+
 -- Submits tasks of any namespaces. max_pending may be exceeded by what is not committed: no lock of
 -- the type is held until the caller's transaction ends.
 CREATE FUNCTION send_v1(p_requests request_v1[])
@@ -24,6 +67,10 @@ DECLARE
     v_one record;
 BEGIN
     FOR v_namespace IN SELECT DISTINCT r.namespace COLLATE "C" FROM unnest(p_requests) r ORDER BY 1 LOOP
+        IF is_relayed_v1(v_namespace) THEN
+            RETURN QUERY SELECT * FROM enqueue_v1(v_namespace, p_requests);
+            CONTINUE;
+        END IF;
         SELECT array_agg(r.n ORDER BY r.n), array_agg(ROW(r.namespace, r.type, r.id, r.message, r.headers,
                 r.delay, r.due, r.expires_at, r.expires_after, r.conflict, r.max_wait, r.again,
                 r.notify)::request_v1 ORDER BY r.n)
@@ -143,7 +190,8 @@ SECURITY DEFINER PINNED LANGUAGE sql AS $$
     FROM send_v1(requests_v1('send_all', $1)) s ORDER BY s.o_n
 $$;
 
--- Cancels a task. outcome: cancelled, running (it is asked to stop), finished, not_found.
+-- Cancels a task. outcome: cancelled, running (it is asked to stop), finished, not_found; relayed, if
+-- the call waits in the outbox.
 CREATE FUNCTION cancel(type text, id text, options jsonb DEFAULT '{}')
 RETURNS TABLE (outcome text, state text, detail jsonb) SECURITY DEFINER PINNED LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -151,6 +199,11 @@ DECLARE
     v_options jsonb := options_v1('cancel', options, ARRAY['namespace']);
     v_namespace text := namespace_v1('cancel', type, ARRAY[id], v_options);
 BEGIN
+    IF is_relayed_v1(v_namespace) THEN
+        PERFORM enqueue_change_v1(1, v_namespace, type, id, NULL, NULL);
+        RETURN QUERY SELECT 'relayed', NULL, '{"relayed": true}'::jsonb;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT (ARRAY['cancelled', 'running', 'finished', 'not_found'])[c.o_outcome + 1],
         CASE WHEN c.o_outcome IN (1, 2) THEN state_name_v1(c.o_state) END, '{}'::jsonb
         FROM cancel_v1(v_namespace, type, retention_v1(v_namespace), ARRAY[id]) c;
@@ -169,6 +222,13 @@ BEGIN
     IF NOT v_options ?| ARRAY['delay', 'delay_ms', 'at', 'at_ms'] THEN
         PERFORM refuse_v1('reschedule', 'delay', 'null', 'give a delay or a time; 0 ms is now');
     END IF;
+    IF is_relayed_v1(v_request.namespace) THEN
+        due_at := at_v1(coalesce(v_request.due, (clock_us() + 999) / 1000 + v_request.delay));
+        PERFORM enqueue_change_v1(2, v_request.namespace, type, id,
+            (extract(epoch FROM due_at) * 1000)::bigint, NULL);
+        RETURN QUERY SELECT 'relayed', due_at, NULL::text, '{"relayed": true}'::jsonb;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT (ARRAY['changed', 'running', 'finished', 'not_found'])[c.o_outcome + 1],
         at_v1(c.o_due), CASE WHEN c.o_outcome IN (1, 2) THEN state_name_v1(c.o_state) END, '{}'::jsonb
         FROM reschedule_v1(v_request.namespace, type, retention_v1(v_request.namespace),
@@ -183,6 +243,11 @@ DECLARE
     v_namespace text := namespace_v1('update', p_type, ARRAY[p_id], v_options);
 BEGIN
     PERFORM check_message_v1('update', p_message);
+    IF is_relayed_v1(v_namespace) THEN
+        PERFORM enqueue_change_v1(3, v_namespace, p_type, p_id, NULL, p_message);
+        RETURN QUERY SELECT 'relayed', NULL::timestamptz, NULL::text, '{"relayed": true}'::jsonb;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT (ARRAY['changed', 'running', 'finished', 'not_found'])[c.o_outcome + 1],
         at_v1(c.o_due), CASE WHEN c.o_outcome IN (1, 2) THEN state_name_v1(c.o_state) END, '{}'::jsonb
         FROM update_v1(v_namespace, p_type, retention_v1(v_namespace), ARRAY[p_id],
@@ -219,6 +284,10 @@ DECLARE
     v_task tasks;
     v_message jsonb;
 BEGIN
+    IF is_relayed_v1(v_namespace) THEN
+        RAISE EXCEPTION 'delayq.find: the tasks of the namespace % are in another store', v_namespace
+            USING ERRCODE = 'DQ005', HINT = 'ask the store that its relay sends to';
+    END IF;
     SELECT t.* INTO v_task FROM types y JOIN tasks t ON t.type = y.id
         WHERE y.namespace = v_namespace AND y.name = type AND t.id = id;
     IF NOT FOUND OR v_task.state > 2 AND v_task.at + retention_v1(v_namespace) <= clock_us() / 1000 THEN

@@ -10,7 +10,9 @@ CREATE TABLE meta (
 CREATE TABLE namespaces (
     name text COLLATE "C" PRIMARY KEY,
     -- How long ended tasks are remembered, in ms: as the last instance of a plugin had it.
-    retention bigint NOT NULL
+    retention bigint NOT NULL DEFAULT 600000,
+    -- Its tasks are in another store: calls wait in the outbox for a relay.
+    is_relayed boolean NOT NULL DEFAULT false
 );
 
 -- A row stays for ever, so that its number and its largest fence do.
@@ -179,6 +181,47 @@ CREATE TABLE replies (
     PRIMARY KEY (type, id)
 );
 CREATE INDEX replies_until ON replies (until);
+
+-- Calls of applications for a namespace that is relayed, in the order of each task.
+-- call: 0 send, 1 cancel, 2 reschedule, 3 update.
+CREATE TABLE outbox (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at bigint NOT NULL,
+    -- A relay tries it again after this time.
+    not_before bigint NOT NULL DEFAULT 0,
+    due bigint,
+    delay bigint,
+    expires_at bigint,
+    expires_after bigint,
+    max_wait bigint,
+    -- Since when it is set aside, because it can never be applied.
+    aside bigint,
+    tries int NOT NULL DEFAULT 0,
+    lane smallint NOT NULL,
+    call smallint NOT NULL,
+    conflict smallint NOT NULL DEFAULT 0,
+    again boolean NOT NULL DEFAULT false,
+    -- The other store has the task, with a due time far away: it has only to be moved.
+    is_parked boolean NOT NULL DEFAULT false,
+    namespace text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    error text,
+    headers text,
+    message bytea
+);
+CREATE INDEX outbox_lane ON outbox (namespace, lane, seq) WHERE aside IS NULL;
+CREATE INDEX outbox_task ON outbox (namespace, type, id, seq) WHERE aside IS NULL;
+CREATE INDEX outbox_aside ON outbox (namespace, aside, seq) WHERE aside IS NOT NULL;
+
+-- The relay that works on a lane.
+CREATE TABLE relays (
+    namespace text COLLATE "C" NOT NULL,
+    lane smallint NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (namespace, lane)
+);
 
 -- A task to send. It has a delay or a due time.
 CREATE TYPE request_v1 AS (

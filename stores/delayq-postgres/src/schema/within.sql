@@ -38,6 +38,13 @@ DECLARE
     v_outcomes jsonb;
 BEGIN
     PERFORM namespace_v1(p_call, v_name, v_ids, p_request);
+    IF is_relayed_v1(p_namespace) THEN
+        PERFORM enqueue_change_v1(CASE p_call WHEN 'cancel' THEN 1 ELSE 2 END, p_namespace, v_name, u.id,
+                coalesce((p_request ->> 'at_ms')::bigint,
+                    (clock_us() + 999) / 1000 + (p_request ->> 'delay_ms')::bigint), NULL)
+            FROM unnest(v_ids) WITH ORDINALITY AS u(id, n) ORDER BY u.n;
+        RETURN (SELECT jsonb_agg('{"outcome": "relayed"}'::jsonb) FROM unnest(v_ids));
+    END IF;
     IF p_call = 'cancel' THEN
         v_names[1] := 'cancelled';
         SELECT jsonb_agg(jsonb_build_object('outcome', v_names[c.o_outcome + 1],

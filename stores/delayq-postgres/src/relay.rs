@@ -1,0 +1,396 @@
+//! The relay: applies the calls of an outbox to another store, each exactly once.
+//!
+//! A task is sent in three steps: it is submitted with a due time far away (parked), the outbox
+//! notes that, and the task is moved to its due time. A repeat of the first step finds the parked
+//! task, which cannot have ended. A repeat of the third one finds that it is parked no more. So it
+//! does not matter how much later, or for how long ends are remembered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::job::{Expiry, NewTask, OnConflict, When};
+use delayq_core::name::{TaskId, TaskType};
+use delayq_core::state::TaskState;
+use delayq_core::store::{Store, SubmitOutcome};
+use delayq_core::task::TaskInfo;
+use delayq_core::time::{Clock, SystemClock, Timestamp};
+use delayq_core::{Error, Result};
+use futures_util::stream::{StreamExt, iter};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::outbox::{Call, CallEnd, CallKind, Outbox};
+use crate::row::read_headers;
+
+/// Number of calls that are applied together.
+const BATCH: i32 = 500;
+/// Number of calls to the other store at a time.
+const AT_A_TIME: usize = 32;
+/// How long a relay holds a lane at most without a sign of life.
+const LEASE: Duration = Duration::from_secs(20);
+/// A relay begins no step once it has held its lane for so long: a call to the other store ends
+/// within the rest.
+const USABLE: Duration = Duration::from_secs(8);
+/// The time between two looks into an empty outbox.
+const POLL: Duration = Duration::from_millis(100);
+/// The time until a call that was refused for now is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// The pause after an error of one of the stores.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How much later than its call a parked task is due. Stores take up to ten years.
+const PARKED: Duration = Duration::from_hours(9 * 365 * 24);
+
+/// Applies the calls of an [`Outbox`] to the store that has the tasks. Any number of relays may run
+/// for an outbox: each lane of it is served by one at a time, and calls for one task are applied in
+/// their order.
+#[derive(Clone, Debug)]
+pub struct OutboxRelay {
+    outbox: Outbox,
+    store: Arc<dyn Store>,
+    holder: String,
+}
+
+type Ends = Vec<(i64, CallEnd)>;
+
+impl OutboxRelay {
+    /// A relay from `outbox` to `store`.
+    #[must_use]
+    pub fn new(outbox: Outbox, store: Arc<dyn Store>) -> Self {
+        Self {
+            outbox,
+            store,
+            holder: format!("{:016x}", fastrand::u64(..)),
+        }
+    }
+
+    /// The outbox.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Relays until the future is dropped, which is safe at any point. Errors of the stores are
+    /// logged, and the calls are tried again.
+    pub async fn run(&self) {
+        let mut is_down = false;
+        loop {
+            match self.relay_waiting().await {
+                Ok(0) => tokio::time::sleep(POLL).await,
+                Ok(_) => is_down = false,
+                Err(error) => {
+                    if !is_down {
+                        warn!(outbox = self.outbox.place(), store = self.store.name(),
+                            %error, "the relay waits, and tries again each second");
+                    }
+                    is_down = true;
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Applies what can be applied now. Returns the number of calls that have left the outbox.
+    ///
+    /// # Errors
+    /// The first error of one of the stores. What is not applied stays.
+    pub async fn relay_waiting(&self) -> Result<u64> {
+        let mut applied = 0;
+        for lane in self.outbox.lanes().await? {
+            applied += self.relay_lane(lane).await?;
+        }
+        Ok(applied)
+    }
+
+    async fn relay_lane(&self, lane: i32) -> Result<u64> {
+        let mut applied = 0;
+        loop {
+            let until = Instant::now() + USABLE;
+            if !self.outbox.lease(lane, &self.holder, LEASE).await? {
+                return Ok(applied);
+            }
+            let calls = self.outbox.calls(lane, BATCH).await?;
+            let is_last = calls.is_empty();
+            let step = Step {
+                relay: self,
+                lane,
+                until,
+            };
+            let Some(count) = step.apply(calls).await? else {
+                return Ok(applied);
+            };
+            applied += count;
+            if is_last || count == 0 {
+                return Ok(applied);
+            }
+        }
+    }
+}
+
+/// The application of some calls, each of another task, while the lane is held.
+struct Step<'a> {
+    relay: &'a OutboxRelay,
+    lane: i32,
+    until: Instant,
+}
+
+impl Step<'_> {
+    /// The number of calls that have left the outbox; `None` if the lane was lost.
+    async fn apply(&self, calls: Vec<Call>) -> Result<Option<u64>> {
+        let (sends, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::is_parkable);
+        let (mut parked, new): (Vec<_>, Vec<_>) =
+            sends.into_iter().partition(|call| call.is_parked);
+        let mut ends = Ends::new();
+        let mut failed = None;
+        for (call, end) in self.park(new).await {
+            match end {
+                Ok(end) => {
+                    if end == CallEnd::Parked {
+                        parked.push(call.clone());
+                    }
+                    ends.push((call.seq, end));
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        let mut count = applied(&ends);
+        if !self.note(&ends).await? {
+            return Ok(None);
+        }
+        let moved = iter(parked)
+            .map(|call| async move { (call.seq, self.unpark(&call).await) })
+            .buffer_unordered(AT_A_TIME);
+        let changed = iter(others)
+            .map(|call| async move { (call.seq, self.change(&call).await) })
+            .buffer_unordered(AT_A_TIME);
+        let results: Vec<_> = moved.chain(changed).collect().await;
+        let mut ends = Ends::new();
+        for (seq, end) in results {
+            match end {
+                Ok(end) => ends.push((seq, end)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        count += applied(&ends);
+        if !self.note(&ends).await? {
+            return Ok(None);
+        }
+        failed.map_or(Ok(Some(count)), Err)
+    }
+
+    async fn note(&self, ends: &Ends) -> Result<bool> {
+        for (seq, end) in ends {
+            if let CallEnd::Aside(error) = end {
+                warn!(seq, %error, "a call of the outbox can never be applied: it is set aside");
+            }
+        }
+        if ends.is_empty() {
+            return Ok(true);
+        }
+        let relay = self.relay;
+        relay
+            .outbox
+            .note(self.lane, &relay.holder, ends, AGAIN)
+            .await
+    }
+
+    /// # Errors
+    /// If the lane may soon be another relay's.
+    fn check_lane(&self) -> Result<()> {
+        if Instant::now() < self.until {
+            return Ok(());
+        }
+        let text = "the calls took too long: they are taken up again";
+        Err(Error::unavailable("the relay", text))
+    }
+
+    /// Submits tasks with a due time far away.
+    async fn park(&self, calls: Vec<Call>) -> Vec<(Call, Result<CallEnd>)> {
+        let (mut ended, mut tasks, mut submitted) = (Vec::new(), Vec::new(), Vec::new());
+        for call in calls {
+            match call.task(When::At(call.parked_due())) {
+                Ok(task) => {
+                    tasks.push(task);
+                    submitted.push(call);
+                }
+                Err(error) => ended.push((call, Ok(CallEnd::Aside(error.to_string())))),
+            }
+        }
+        if tasks.is_empty() {
+            return ended;
+        }
+        if let Err(error) = self.check_lane() {
+            let stopped = submitted.into_iter().map(|call| (call, Err(error.clone())));
+            ended.extend(stopped);
+            return ended;
+        }
+        let outcomes = self.relay.store.submit(tasks).await;
+        for (call, outcome) in submitted.into_iter().zip(outcomes) {
+            let end = self.parked(&call, outcome).await;
+            ended.push((call, end));
+        }
+        ended
+    }
+
+    /// What became of the submit of a parked task.
+    async fn parked(&self, call: &Call, outcome: Result<SubmitOutcome>) -> Result<CallEnd> {
+        let state = match outcome {
+            Ok(SubmitOutcome::Accepted { .. } | SubmitOutcome::RunsAgain { .. }) => {
+                return Ok(CallEnd::Parked);
+            }
+            Ok(SubmitOutcome::AlreadyExists { state } | SubmitOutcome::Conflict { state }) => state,
+            Ok(other) => {
+                let text =
+                    format!("the store gave an answer that this release does not know: {other:?}");
+                return Ok(CallEnd::Aside(text));
+            }
+            Err(error) => return refused(error),
+        };
+        if state.is_ended() {
+            return Ok(CallEnd::Applied);
+        }
+        let Some(found) = self.find(call).await? else {
+            return Ok(CallEnd::Later(
+                "the task with its id has just gone".to_owned(),
+            ));
+        };
+        Ok(if call.is_parked_as(&found) {
+            CallEnd::Parked
+        } else if call.conflict == 1 || call.has_content_of(&found) {
+            CallEnd::Applied
+        } else {
+            CallEnd::Aside(format!("another task has its id, and is {}", found.state))
+        })
+    }
+
+    /// Moves a parked task to its due time.
+    async fn unpark(&self, call: &Call) -> Result<CallEnd> {
+        self.check_lane()?;
+        let found = self.find(call).await?;
+        if found.is_some_and(|found| call.is_parked_as(&found)) {
+            let (task_type, id) = call.names()?;
+            let when = When::At(call.due());
+            let moved = self.relay.store.reschedule(&task_type, &id, when).await?;
+            debug!(%task_type, %id, ?moved, "relayed");
+        }
+        Ok(CallEnd::Applied)
+    }
+
+    /// Applies a call that is not parked.
+    async fn change(&self, call: &Call) -> Result<CallEnd> {
+        self.check_lane()?;
+        let (task_type, id) = match call.names() {
+            Ok(names) => names,
+            Err(error) => return refused(error),
+        };
+        let store = &self.relay.store;
+        let done = match call.kind {
+            CallKind::Cancel => store.cancel(&task_type, &id).await.map(drop),
+            CallKind::Reschedule => {
+                let moved = store.reschedule(&task_type, &id, When::At(call.due()));
+                moved.await.map(drop)
+            }
+            CallKind::Update => {
+                let changed = store.update(&task_type, &id, call.message.clone());
+                changed.await.map(drop)
+            }
+            CallKind::Send => match call.task(call.when()) {
+                Err(error) => Err(error),
+                Ok(task) => match store.submit(vec![task]).await.pop() {
+                    Some(Ok(SubmitOutcome::Conflict { state })) => {
+                        let text = format!("another task has its id, and is {state}");
+                        return Ok(CallEnd::Aside(text));
+                    }
+                    Some(outcome) => outcome.map(drop),
+                    None => Err(Error::Closed("the store")),
+                },
+            },
+        };
+        if let Err(error) = done {
+            return refused(error);
+        }
+        debug!(%task_type, %id, kind = ?call.kind, "relayed");
+        Ok(CallEnd::Applied)
+    }
+
+    async fn find(&self, call: &Call) -> Result<Option<TaskInfo>> {
+        let (task_type, id) = call.names()?;
+        self.relay.store.find(&task_type, &id).await
+    }
+}
+
+fn applied(ends: &Ends) -> u64 {
+    let gone = |(_, end): &&(i64, CallEnd)| matches!(end, CallEnd::Applied | CallEnd::Aside(_));
+    ends.iter().filter(gone).count() as u64
+}
+
+/// The end of a call that the store refused, if the reason is the call and not the store.
+fn refused(error: Error) -> Result<CallEnd> {
+    match error {
+        Error::QueueFull { .. } => Ok(CallEnd::Later(error.to_string())),
+        Error::InvalidName { .. } | Error::InvalidInput { .. } | Error::LimitExceeded { .. } => {
+            Ok(CallEnd::Aside(error.to_string()))
+        }
+        error => Err(error),
+    }
+}
+
+impl Call {
+    /// True for a send that is made in three steps. A debounced one depends on the time of its
+    /// submit, and one that follows a running task cannot be moved.
+    fn is_parkable(&self) -> bool {
+        self.kind == CallKind::Send && self.conflict < 3 && !self.again
+    }
+
+    fn parked_due(&self) -> Timestamp {
+        Timestamp::from_millis(self.at).plus(PARKED)
+    }
+
+    fn due(&self) -> Timestamp {
+        Timestamp::from_millis(self.due.unwrap_or(self.at))
+    }
+
+    /// When a task that is not parked is due: a delay that is left, or a time.
+    fn when(&self) -> When {
+        match self.delay {
+            Some(_) => When::After(self.due().since(SystemClock.now())),
+            None => When::At(self.due()),
+        }
+    }
+
+    fn names(&self) -> Result<(TaskType, TaskId)> {
+        Ok((TaskType::new(&self.task_type)?, TaskId::new(&self.id)?))
+    }
+
+    fn task(&self, when: When) -> Result<NewTask> {
+        let (task_type, id) = self.names()?;
+        let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        let at = self
+            .expires_at
+            .map(|at| Expiry::At(Timestamp::from_millis(at)));
+        let after = self.expires_after.map(|ms| Expiry::AfterDue(span(ms)));
+        let mut task = NewTask::new(task_type, id, self.message.clone());
+        task.when = when;
+        task.expiry = at.or(after);
+        task.again_if_running = self.again;
+        task.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
+        task.on_conflict = match (self.conflict, self.max_wait) {
+            (1, _) => OnConflict::Keep,
+            (2, _) => OnConflict::Replace,
+            (3, Some(wait)) => OnConflict::Debounce {
+                max_wait: span(wait),
+            },
+            _ => OnConflict::Reject,
+        };
+        Ok(task)
+    }
+
+    /// True if the task is this one, and still waits to be moved.
+    fn is_parked_as(&self, found: &TaskInfo) -> bool {
+        found.state == TaskState::Scheduled && found.due_at == Some(self.parked_due())
+    }
+
+    fn has_content_of(&self, found: &TaskInfo) -> bool {
+        let headers = read_headers(self.headers.as_deref()).unwrap_or_default();
+        found.message.as_ref() == Some(&self.message) && found.headers == headers
+    }
+}
