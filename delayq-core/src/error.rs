@@ -95,8 +95,7 @@ pub enum Error {
         /// The state of the existing task.
         state: TaskState,
     },
-    /// The attempt cannot end its task. What it has done in a transaction is to be rolled back, which
-    /// an error does in most clients.
+    /// The attempt cannot end its task. What it has done in a transaction is to be rolled back.
     #[error(
         "task {id:?} of type {task_type} cannot be settled: {reason}; roll the transaction back"
     )]

@@ -12,15 +12,13 @@ mod follow_ups;
 mod options;
 mod stop;
 mod versioned;
-mod within;
 
 pub use batch::{BATCH_HEADER, BatchEnd};
-pub use context::{Attempt, OCCURRENCE_HEADER, TaskContext};
+pub use context::{Attempt, EndWithin, OCCURRENCE_HEADER, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};
 pub use stop::StopSignal;
 pub use versioned::{NEWER_VERSION_WAIT, Versioned};
-pub use within::EndWithin;
 
 /// User code that runs the tasks of a type.
 ///

@@ -14,7 +14,7 @@ struct Crate {
 const CRATES: [Crate; 18] = [
     Crate {
         path: "stores/delayq-transaction",
-        floors: &["tokio_postgres"],
+        floors: &["error", "transaction", "tokio_postgres"],
         above: &[],
     },
     Crate {

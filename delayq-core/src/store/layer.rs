@@ -155,7 +155,7 @@ macro_rules! stores {
             }
 
             fn sql_place(&self) -> Option<SqlPlace> {
-                self.inner().sql_place()
+                Layer::sql_place(self)
             }
 
             fn durability(&self) -> Durability {
@@ -249,6 +249,11 @@ pub trait Layer: Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<T>> + Send {
         let _ = call;
         answer
+    }
+
+    /// [`Store::sql_place`] of the inner store.
+    fn sql_place(&self) -> Option<SqlPlace> {
+        self.inner().sql_place()
     }
 
     /// [`Store::wakeups`] of the inner store.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use delayq_transaction::SqlTransaction;
+use async_trait::async_trait;
+use delayq_transaction::{DynTransaction, SqlTransaction};
 use serde::Serialize;
 
 use super::StopSignal;
 use super::answers::Answers;
 use super::batch::{BATCH_HEADER, BatchEnd};
 use super::follow_ups::FollowUps;
-use super::within::EndWithin;
 use crate::error::{Error, Result};
 use crate::job::{DelayQueueJob, IntoTime};
 use crate::name::{TaskId, TaskType};
@@ -48,6 +48,17 @@ struct SharedContext {
     task: Attempt,
     follow_ups: FollowUps,
     answers: Answers,
+}
+
+/// What ends an attempt in a transaction of its worker, see [`TaskContext::settle_within`]. The
+/// plugin gives it to the context.
+#[async_trait]
+pub trait EndWithin: fmt::Debug + Send + Sync {
+    /// Ends the attempt of this context as done.
+    ///
+    /// # Errors
+    /// Those of [`TaskContext::settle_within`].
+    async fn settle(&self, cx: &TaskContext, tx: &mut dyn DynTransaction) -> Result<()>;
 }
 
 /// The facts of one attempt, for creating a [`TaskContext`].

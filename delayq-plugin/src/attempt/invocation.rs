@@ -16,8 +16,8 @@ use super::suspect::Suspect;
 use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
 
-/// The error of an attempt whose worker has settled it in a transaction and returned `Ok`. It counts
-/// only if the transaction was not committed.
+/// The error of an attempt whose worker has settled it in a transaction and returned `Ok`. It is
+/// one only if the transaction was not committed.
 const NOT_COMMITTED: &str = "the transaction of settle_within was not committed";
 
 /// Everything that the workers of one attempt are called with.

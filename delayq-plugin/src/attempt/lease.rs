@@ -160,8 +160,8 @@ impl Lease {
         Some(LeaseStep::Extend)
     }
 
-    /// The extension sent at `sent_at` succeeded. A lock that still ends as before was not extended,
-    /// because a transaction of the application holds the task.
+    /// The extension sent at `sent_at` succeeded. A lock that still ends as before was not
+    /// extended, because a transaction of the application holds the task.
     pub(crate) fn extended(&mut self, sent_at: Duration, until: Timestamp) {
         if self.state != LeaseState::Extending {
             return;

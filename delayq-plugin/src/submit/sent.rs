@@ -45,7 +45,7 @@ fn merged(refused: Vec<Option<Error>>, sent: Vec<Result<Receipt>>) -> Vec<Result
     results.collect()
 }
 
-/// The task for a job that has passed the middleware and is within the limits. A refusal is counted.
+/// The task for a job that has passed the middleware and is within the limits. A refusal counts.
 pub(super) async fn prepare(
     service: &TaskSubmitService,
     job: DelayQueueJob,

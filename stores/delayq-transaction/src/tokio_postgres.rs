@@ -2,7 +2,8 @@
 
 use tokio_postgres::{Client, Error, GenericClient, Transaction};
 
-use crate::{BoxError, SqlError, SqlTransaction};
+use crate::error::{BoxError, SqlError};
+use crate::transaction::SqlTransaction;
 
 impl SqlTransaction for Transaction<'_> {
     async fn call(&mut self, statement: &str, request: &str) -> Result<String, BoxError> {

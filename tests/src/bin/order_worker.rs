@@ -1,5 +1,5 @@
-//! An instance whose worker pays orders in its own transaction, and stops at a moment of it, so that
-//! a test can kill it there. Arguments: the URL of the database, and the moment.
+//! An instance whose worker pays orders in its own transaction, and stops at a moment of it, so
+//! that a test can kill it there. Arguments: the URL of the database, and the moment.
 
 use std::future::pending;
 use std::time::Duration;
