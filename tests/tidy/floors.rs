@@ -14,7 +14,16 @@ struct Crate {
 const CRATES: [Crate; 18] = [
     Crate {
         path: "stores/delayq-transaction",
-        floors: &["error", "transaction", "tokio_postgres"],
+        floors: &[
+            "error",
+            "transaction",
+            "tokio_postgres",
+            "sqlx_0_8",
+            "sqlx_0_9",
+            "diesel",
+            "diesel_async",
+            "sea_orm",
+        ],
         above: &[],
     },
     Crate {

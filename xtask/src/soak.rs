@@ -117,6 +117,7 @@ fn parts(args: &Args) -> Vec<Part> {
         let calls = builds.into_iter().chain([mix]).collect();
         parts.push(Part::new(format!("chaos: {store}"), calls));
     }
+    parts.push(Part::new("clients of PostgreSQL", clients()));
     let orders = ORDER_KILLS.iter().fold(chaos::order_service(), Call::word);
     parts.push(Part::new("orders: postgres", vec![orders]));
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
@@ -166,6 +167,16 @@ fn quick_tests() -> Call {
         "cargo test --locked --no-fail-fast -p delayq-chaos --lib --test recorded --test mix -- \
          --skip sentinels --skip cluster",
     )
+}
+
+/// A program for each client of PostgreSQL, a workspace of its own.
+fn clients() -> Vec<Call> {
+    let call = |line| proof::call_in("proof/clients", line);
+    vec![
+        call("cargo fmt -- --check"),
+        call("cargo clippy --locked --all-targets -- -D warnings"),
+        call("cargo test --locked --no-fail-fast"),
+    ]
 }
 
 /// A short run.

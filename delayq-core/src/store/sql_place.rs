@@ -22,9 +22,9 @@ impl SqlPlace {
         Self { schema, namespace }
     }
 
-    /// The statement that makes a call. Its parameter `$1` is the request.
+    /// The statement that makes a call, and answers in the column `answer`. Its parameter `$1` is the request.
     #[must_use]
     pub fn statement(&self) -> String {
-        format!("SELECT {}.within_v1($1::text)", self.schema)
+        format!("SELECT {}.within_v1($1::text) AS answer", self.schema)
     }
 }

@@ -35,7 +35,7 @@ impl Scripted {
 
 impl SqlTransaction for Scripted {
     async fn call(&mut self, statement: &str, request: &str) -> Result<String, BoxError> {
-        assert_eq!(statement, "SELECT delayq.within_v1($1::text)");
+        assert_eq!(statement, "SELECT delayq.within_v1($1::text) AS answer");
         self.asked.push(serde_json::from_str(request)?);
         Ok(self.answers.pop().ok_or("it is gone")?.to_owned())
     }

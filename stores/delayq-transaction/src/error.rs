@@ -13,13 +13,16 @@ pub struct SqlError {
     pub message: String,
     /// What to do, if it says that.
     pub hint: Option<String>,
-    /// The SQLSTATE, such as `40001`.
-    pub code: String,
+    /// The SQLSTATE, such as `40001`, if the client tells it.
+    pub code: Option<String>,
 }
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (SQLSTATE {})", self.message, self.code)?;
+        f.write_str(&self.message)?;
+        if let Some(code) = &self.code {
+            write!(f, " (SQLSTATE {code})")?;
+        }
         match &self.hint {
             Some(hint) => write!(f, "; hint: {hint}"),
             None => Ok(()),
@@ -38,11 +41,13 @@ mod tests {
         let mut error = SqlError {
             message: "unknown option \"dleay_ms\"".to_owned(),
             hint: Some("write delay_ms".to_owned()),
-            code: "DQ001".to_owned(),
+            code: Some("DQ001".to_owned()),
         };
         let text = "unknown option \"dleay_ms\" (SQLSTATE DQ001)";
         assert_eq!(error.to_string(), format!("{text}; hint: write delay_ms"));
         error.hint = None;
         assert_eq!(error.to_string(), text);
+        error.code = None;
+        assert_eq!(error.to_string(), error.message);
     }
 }

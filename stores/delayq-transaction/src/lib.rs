@@ -22,10 +22,22 @@
 //! }
 //! ```
 
+#[cfg(feature = "diesel")]
+mod diesel;
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
 mod error;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx-0_8")]
+mod sqlx_0_8;
+#[cfg(feature = "sqlx-0_9")]
+mod sqlx_0_9;
 #[cfg(feature = "tokio-postgres")]
 mod tokio_postgres;
 mod transaction;
 
+#[cfg(feature = "diesel")]
+pub use diesel::Diesel;
 pub use error::{BoxError, SqlError};
 pub use transaction::{Answer, DynTransaction, SqlTransaction};

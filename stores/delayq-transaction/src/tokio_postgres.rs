@@ -35,6 +35,6 @@ fn in_its_words(error: Error) -> BoxError {
     Box::new(SqlError {
         message: said.message().to_owned(),
         hint: said.hint().map(str::to_owned),
-        code: said.code().code().to_owned(),
+        code: Some(said.code().code().to_owned()),
     })
 }
