@@ -95,6 +95,25 @@ pub enum Error {
         /// The state of the existing task.
         state: TaskState,
     },
+    /// The attempt cannot end its task. What it has done in a transaction is to be rolled back.
+    #[error(
+        "task {id:?} of type {task_type} cannot be settled: {reason}; roll the transaction back"
+    )]
+    LockLost {
+        /// The type.
+        task_type: String,
+        /// The id.
+        id: String,
+        /// Who has ended it, or has its lock.
+        reason: &'static str,
+    },
+    /// The database refused a call in a transaction of the application. Most databases refuse
+    /// everything else in this transaction, too: it is to be rolled back.
+    #[error("the database refused a call in the transaction, which must be rolled back: {detail}")]
+    Transaction {
+        /// The words of the database, with its hint.
+        detail: String,
+    },
     /// The message could not be written as JSON.
     #[error("the message cannot be written as JSON: {reason}")]
     Serialize {
@@ -293,6 +312,13 @@ impl Error {
         Self::Corrupt {
             key: key.into(),
             detail: detail.into(),
+        }
+    }
+
+    /// The database refused a call in a transaction of the application.
+    pub fn transaction(detail: impl fmt::Display) -> Self {
+        Self::Transaction {
+            detail: detail.to_string(),
         }
     }
 

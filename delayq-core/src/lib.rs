@@ -33,6 +33,7 @@ pub mod time;
 pub mod worker;
 
 pub use chronicle::Chronicle;
+pub use delayq_transaction::SqlTransaction;
 pub use documents::Documents;
 pub use error::{Error, Result};
 pub use extract::{Component, IntoTaskResult, Json};

@@ -29,6 +29,7 @@ mod layer;
 mod options;
 mod outcome;
 mod retention;
+mod sql_place;
 mod wakeup;
 
 pub use bucket::{Bucket, BucketState};
@@ -44,6 +45,7 @@ pub use outcome::{
     MAX_NOTE_BYTES, SettleOutcome, Settlement, SubmitOutcome, cut_error,
 };
 pub use retention::warn_of_early_forgetting;
+pub use sql_place::SqlPlace;
 pub use wakeup::{Wakeup, Wakeups};
 
 use crate::chronicle::Chronicle;
@@ -76,6 +78,12 @@ pub trait Store:
 
     /// The namespace of the store, if it has one.
     fn namespace(&self) -> Option<&Namespace> {
+        None
+    }
+
+    /// Where a SQL database takes calls for this store's tasks, so that they can be made in a
+    /// transaction of the application; `None` if no database does.
+    fn sql_place(&self) -> Option<SqlPlace> {
         None
     }
 

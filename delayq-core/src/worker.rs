@@ -14,7 +14,7 @@ mod stop;
 mod versioned;
 
 pub use batch::{BATCH_HEADER, BatchEnd};
-pub use context::{Attempt, OCCURRENCE_HEADER, TaskContext};
+pub use context::{Attempt, EndWithin, OCCURRENCE_HEADER, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};
 pub use stop::StopSignal;

@@ -3,7 +3,25 @@
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Settlement};
-use delayq_core::{AttemptHistory, Lock};
+use delayq_core::{AttemptHistory, Lock, Timestamp};
+
+use crate::events::FailureCause;
+
+/// An attempt that a transaction of its worker may have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WithinEnd {
+    pub(crate) submitted_at: Timestamp,
+    /// What to report as a failure, if it turns out to be one.
+    pub(crate) failure: Option<LateFailure>,
+}
+
+/// A failure that is reported once it is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LateFailure {
+    pub(crate) cause: FailureCause,
+    /// The wait before the next attempt, if there will be one.
+    pub(crate) retry_in: Option<Duration>,
+}
 
 /// A settlement, and the facts to report once the store has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +35,8 @@ pub(crate) struct Ending {
     pub(crate) is_cancel_requested: bool,
     /// The task was settled before it started (at most once), so only the error is recorded.
     pub(crate) is_noted: bool,
+    /// It is done if the transaction was committed, whatever the settlement says.
+    pub(crate) within: Option<WithinEnd>,
 }
 
 impl Ending {
@@ -28,6 +48,7 @@ impl Ending {
             run_time: Duration::ZERO,
             is_cancel_requested: false,
             is_noted: false,
+            within: None,
         }
     }
 

@@ -47,6 +47,7 @@ mod type_context;
 mod unserved;
 mod url;
 mod watcher;
+mod within;
 mod worker_set;
 mod workers;
 
@@ -62,8 +63,8 @@ pub use delayq_core::{
     AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
     FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, KeptReply, LatePolicy,
     Limits, Lock, Namespace, OnConflict, OnLate, PastError, Rate, Reply, Result, RetryPolicy,
-    Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult,
-    TaskState, TaskType, TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When,
+    SqlTransaction, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo,
+    TaskResult, TaskState, TaskType, TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When,
     WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
@@ -87,7 +88,7 @@ pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
 pub use recurring::{Recurring, RecurringInfo, RecurringOfType};
 pub use schedule::Schedule;
-pub use submit::{ReplyOutcome, TaskReply, TaskSubmitService};
+pub use submit::{CallAnswer, ReplyOutcome, TaskCall, TaskReply, TaskSubmitService};
 #[cfg(feature = "opentelemetry")]
 pub use trace_context::TraceContext;
 pub use url::{open_store, open_store_once};

@@ -28,6 +28,26 @@ pub(crate) struct Failure<'a> {
     pub(crate) retry_in: Option<Duration>,
 }
 
+impl<'a> Failure<'a> {
+    /// The failure of an attempt whose transaction was not committed, once that is known.
+    pub(crate) fn late(ending: &'a Ending) -> Option<Self> {
+        let late = ending.within.as_ref()?.failure?;
+        let (AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. }) =
+            &ending.settlement.end
+        else {
+            return None;
+        };
+        Some(Self {
+            id: &ending.lock().id,
+            attempt: ending.attempt,
+            cause: late.cause,
+            error,
+            run_time: ending.run_time,
+            retry_in: late.retry_in,
+        })
+    }
+}
+
 /// A log field that is absent if no line was left out.
 fn if_any(left_out: u64) -> Option<u64> {
     (left_out > 0).then_some(left_out)

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::job::{check_content, check_delay};
+use delayq_core::job::check_delay;
 use delayq_core::operate::{Cursor, Page};
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskState,
-    TaskType, Timestamp, When,
+    TaskType, When,
 };
+use delayq_transaction::DynTransaction;
 use serde::Serialize;
-use tracing::debug;
 
 mod batches;
 mod declared;
@@ -19,19 +19,20 @@ mod new_message;
 pub(crate) mod recurrence;
 mod reply_wait;
 mod sent;
+mod task_call;
 
 pub(crate) use self::batches::{cancel_members, with_largest_messages};
 pub(crate) use self::recurrence::{ensure_all, ensure_one, may_start};
 
 pub use self::reply_wait::{ReplyOutcome, TaskReply};
+pub use self::task_call::{CallAnswer, TaskCall};
 
 use self::declared::Declared;
 use self::new_message::NewMessage;
 use self::reply_wait::ReplyWait;
-use self::sent::PendingSubmit;
+use self::task_call::{Cancel, Named, Reschedule, SendAll, SendOne, Update};
 use crate::batch::BatchPage;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
-use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
 use crate::metered_store::metered;
 use crate::metric::{INTERVAL, Metrics, Own, Sampler};
@@ -180,31 +181,14 @@ impl TaskSubmitService {
     /// limit of scheduled tasks; `InvalidName` or `LimitExceeded` for a bad job; `Indeterminate`
     /// when the answer was lost: send a clone of the job again. Other errors of the store mean:
     /// certainly not accepted.
-    pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
-        let answer = self.send_all(vec![job]).await.pop();
-        answer.unwrap_or(Err(Error::Closed("the store")))
+    pub fn send(&self, job: DelayQueueJob) -> TaskCall<'_, Result<Receipt>> {
+        TaskCall::new(self, SendOne(job))
     }
 
     /// Sends many tasks, of any types; one result for each, in order. They share round trips and
     /// syncs.
-    pub async fn send_all(&self, jobs: Vec<DelayQueueJob>) -> Vec<Result<Receipt>> {
-        let before = self.clock.now();
-        let (mut refused, mut tasks) = (Vec::with_capacity(jobs.len()), Vec::new());
-        for job in jobs {
-            match self.prepare_at(job, before).await {
-                Ok(task) => {
-                    tasks.push(task);
-                    refused.push(None);
-                }
-                Err(error) => refused.push(Some(error)),
-            }
-        }
-        let mut receipts = self.submit_since(tasks, before).await.into_iter();
-        let results = refused.into_iter().map(|refused| match refused {
-            Some(error) => Err(error),
-            None => receipts.next().unwrap_or(Err(Error::Closed("the store"))),
-        });
-        results.collect()
+    pub fn send_all(&self, jobs: Vec<DelayQueueJob>) -> TaskCall<'_, Vec<Result<Receipt>>> {
+        TaskCall::new(self, SendAll(jobs))
     }
 
     /// The task for a job, as [`send`](Self::send) would submit it: it has passed the middleware
@@ -213,39 +197,14 @@ impl TaskSubmitService {
     /// # Errors
     /// `InvalidName`, `InvalidInput` or `LimitExceeded` for a bad job; errors of the middleware.
     pub async fn prepare(&self, job: DelayQueueJob) -> Result<NewTask> {
-        self.prepare_at(job, self.clock.now()).await
-    }
-
-    async fn prepare_at(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
-        let refusals = self.telemetry.refusals(&job);
-        let job = self.pass_middleware(job).await;
-        let task = job.and_then(|job| {
-            let task = job.into_task(&self.limits, now)?;
-            check_content(&task.headers, &task.message)?;
-            Ok(task)
-        });
-        task.inspect_err(|error| refusals(error))
+        sent::prepare(self, job, self.clock.now()).await
     }
 
     /// Submits complete tasks and reports them as [`send_all`](Self::send_all) does; one result for
     /// each, in order. For front ends that receive tasks in their own format: the tasks pass no
     /// middleware, and no limit is checked.
     pub async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
-        self.submit_since(tasks, self.clock.now()).await
-    }
-
-    async fn submit_since(&self, tasks: Vec<NewTask>, before: Timestamp) -> Vec<Result<Receipt>> {
-        if tasks.is_empty() {
-            return Vec::new();
-        }
-        let sent: Vec<_> = tasks.iter().map(PendingSubmit::new).collect();
-        let outcomes = self.store.submit(tasks).await;
-        let after = self.clock.now();
-        let window = CallWindow { before, after };
-        let answers = sent.into_iter().zip(outcomes);
-        answers
-            .map(|(sent, outcome)| sent.answered(self, outcome, window))
-            .collect()
+        sent::submit(self, tasks, self.clock.now()).await
     }
 
     /// Sends one task and waits for its end, for at most `timeout`. Returns the worker's
@@ -277,6 +236,15 @@ impl TaskSubmitService {
         ReplyWait::new(self, task_type, id).end(until).await
     }
 
+    /// Sends jobs in a transaction of the application; one result for each, in order.
+    pub(crate) async fn send_all_within(
+        &self,
+        jobs: Vec<DelayQueueJob>,
+        tx: &mut dyn DynTransaction,
+    ) -> Vec<Result<Receipt>> {
+        sent::send_within(self, jobs, tx).await
+    }
+
     /// Passes a job through the middleware, unless it has been through already.
     pub(crate) async fn pass_middleware(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
         if self.middleware.is_empty() || job.has_passed_middleware() {
@@ -290,9 +258,8 @@ impl TaskSubmitService {
     ///
     /// # Errors
     /// As for every call, see [`TaskSubmitService`].
-    pub async fn cancel(&self, task_type: &str, id: &str) -> Result<CancelOutcome> {
-        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
-        self.desk().cancel(&task_type, &id).await
+    pub fn cancel(&self, task_type: &str, id: &str) -> TaskCall<'_, Result<CancelOutcome>> {
+        TaskCall::new(self, Cancel(Named::new(task_type, id)))
     }
 
     /// Cancels several tasks of a type by their ids; one result for each, in order. They share
@@ -311,34 +278,37 @@ impl TaskSubmitService {
     ///
     /// # Errors
     /// `InvalidInput` for a delay over the limit, and as for every call.
-    pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
-        check_delay("delay", when, &self.limits, self.clock.now())?;
-        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
-        let moved = self.store.reschedule(&task_type, &id, when).await;
-        moved.inspect(|outcome| debug!(%task_type, %id, ?when, ?outcome, "reschedule"))
+    pub fn reschedule(
+        &self,
+        task_type: &str,
+        id: &str,
+        when: When,
+    ) -> TaskCall<'_, Result<ChangeOutcome>> {
+        let task = Named::new(task_type, id);
+        TaskCall::new(self, Reschedule { task, when })
     }
 
     /// Makes a scheduled task due now.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn run_now(&self, task_type: &str, id: &str) -> Result<ChangeOutcome> {
-        let now = When::After(Duration::ZERO);
-        self.reschedule(task_type, id, now).await
+    pub fn run_now(&self, task_type: &str, id: &str) -> TaskCall<'_, Result<ChangeOutcome>> {
+        self.reschedule(task_type, id, When::After(Duration::ZERO))
     }
 
     /// Replaces the message of a scheduled task by `message` as JSON.
     ///
     /// # Errors
     /// `Serialize`, `LimitExceeded`, and as for every call.
-    pub async fn update<M: Serialize + Sync + ?Sized>(
+    pub fn update<M: Serialize + Sync + ?Sized>(
         &self,
         task_type: &str,
         id: &str,
         message: &M,
-    ) -> Result<ChangeOutcome> {
-        let message = serde_json::to_vec(message).map_err(Error::serialize)?;
-        self.update_raw(task_type, id, message).await
+    ) -> TaskCall<'_, Result<ChangeOutcome>> {
+        let message = serde_json::to_vec(message).map_err(Error::serialize);
+        let task = Named::new(task_type, id);
+        TaskCall::new(self, Update { task, message })
     }
 
     /// Replaces the message of a scheduled task by raw bytes.

@@ -11,7 +11,21 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 17] = [
+const CRATES: [Crate; 18] = [
+    Crate {
+        path: "stores/delayq-transaction",
+        floors: &[
+            "error",
+            "transaction",
+            "tokio_postgres",
+            "sqlx_0_8",
+            "sqlx_0_9",
+            "diesel",
+            "diesel_async",
+            "sea_orm",
+        ],
+        above: &[],
+    },
     Crate {
         path: "delayq-core",
         floors: &[
@@ -39,7 +53,7 @@ const CRATES: [Crate; 17] = [
             "memory",
             "private",
         ],
-        above: &[],
+        above: &["delayq-transaction"],
     },
     Crate {
         path: "stores/delayq-postgres",
@@ -190,6 +204,7 @@ const CRATES: [Crate; 17] = [
             "store",
             "url",
             "bulk",
+            "within",
             "submit",
             "watcher",
             "workers",
@@ -209,6 +224,7 @@ const CRATES: [Crate; 17] = [
             "delayq-sqlite",
             "delayq-redis",
             "delayq-remote",
+            "delayq-transaction",
         ],
     },
     Crate {

@@ -1,5 +1,5 @@
 //! `cargo xtask chaos` and `cargo xtask power`: run the package in `proof/chaos`, optimised, with
-//! the arguments given.
+//! the arguments given. `cargo xtask orders` does so with the package in `proof/orders`.
 
 use crate::call::{Call, Failure};
 use crate::proof;
@@ -27,9 +27,22 @@ pub(crate) fn power(args: &Args) -> Result<(), Failure> {
     forward("power", args)
 }
 
+/// Builds it, and kills an order service on a real PostgreSQL server.
+pub(crate) fn orders(args: &Args) -> Result<(), Failure> {
+    args.arguments
+        .iter()
+        .fold(order_service(), Call::word)
+        .run()
+}
+
 fn forward(command: &str, args: &Args) -> Result<(), Failure> {
     let chaos = program(command);
     args.arguments.iter().fold(chaos, Call::word).run()
+}
+
+/// The command line of the order service, optimised, up to its own arguments.
+pub(crate) fn order_service() -> Call {
+    proof::call("cargo run --locked --release --package delayq-orders -- run")
 }
 
 /// The command line of the program, optimised, up to its own arguments.

@@ -65,6 +65,8 @@ enum Command {
     Pictures,
     /// Requests by openapi.json against the running server, valid ones and broken ones.
     Schemathesis(schemathesis::Args),
+    /// Kill an order service again and again, and look at its books: `--kills N --seed S`.
+    Orders(chaos::Args),
     /// Take the power away from a real store, again and again: `--cycles N --seed S --store X`.
     Power(chaos::Args),
 }
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Book => proof::book().run(),
         Command::Pictures => pictures::run(),
         Command::Schemathesis(args) => schemathesis::run(&args),
+        Command::Orders(args) => chaos::orders(&args),
         Command::Power(args) => chaos::power(&args),
     };
     match result {

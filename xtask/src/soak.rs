@@ -23,6 +23,8 @@ const MIXES: [(&str, u32); 6] = [
 const POWER: [&str; 3] = ["sqlite", "redis", "redis-everysec"];
 /// The seed of record of the power losses.
 const POWER_SEED: u32 = 2;
+/// Kills of an order service, and the seed of record.
+const ORDER_KILLS: [&str; 4] = ["--kills", "1000", "--seed", "1"];
 /// Power losses in a minute, roughly.
 const CYCLES_A_MINUTE: u64 = 40;
 
@@ -33,7 +35,8 @@ pub(crate) struct Args {
     /// at least once, which takes one to three minutes.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Only the checker and a short mix on SQLite and on Redis, unoptimised: what CI runs.
+    /// Only the checker, a short mix on SQLite and on Redis, and an order service that is killed a
+    /// few times, unoptimised: what CI runs.
     #[arg(long)]
     quick: bool,
 }
@@ -84,7 +87,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn parts(args: &Args) -> Vec<Part> {
     if args.quick {
         let name = "proof: checker, and a mix on SQLite and on Redis";
-        return vec![Part::new(name, vec![quick_tests()])];
+        let orders = "proof: an order service that is killed";
+        return vec![
+            Part::new(name, vec![quick_tests()]),
+            Part::new(orders, vec![quick_orders()]),
+        ];
     }
     let mut parts = vec![
         Part::new("proof: fmt", fmt()),
@@ -110,6 +117,9 @@ fn parts(args: &Args) -> Vec<Part> {
         let calls = builds.into_iter().chain([mix]).collect();
         parts.push(Part::new(format!("chaos: {store}"), calls));
     }
+    parts.push(Part::new("clients of PostgreSQL", clients()));
+    let orders = ORDER_KILLS.iter().fold(chaos::order_service(), Call::word);
+    parts.push(Part::new("orders: postgres", vec![orders]));
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
     for store in POWER {
         let power = chaos::program("power").word("--store").word(store);
@@ -159,6 +169,21 @@ fn quick_tests() -> Call {
     )
 }
 
+/// A program for each client of PostgreSQL, a workspace of its own.
+fn clients() -> Vec<Call> {
+    let call = |line| proof::call_in("proof/clients", line);
+    vec![
+        call("cargo fmt -- --check"),
+        call("cargo clippy --locked --all-targets -- -D warnings"),
+        call("cargo test --locked --no-fail-fast"),
+    ]
+}
+
+/// A short run.
+fn quick_orders() -> Call {
+    proof::call("cargo test --locked -p delayq-orders --test short")
+}
+
 /// Everything, and the examples of the guide.
 fn tests() -> Vec<Call> {
     vec![
@@ -201,6 +226,7 @@ mod tests {
             has("power --store redis --seed 2 --cycles 266"),
             "{lines:?}"
         );
+        assert!(has("run --kills 1000 --seed 1"), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("--features soak")));
     }
 

@@ -75,13 +75,15 @@ impl Step {
 /// Packages, and the sets of features that an application may choose of each. Clippy lints every
 /// package of the workspace that it builds, so those of delayq-plugin are sets of delayq-core,
 /// delayq-sqlite, delayq-redis and delayq-postgres, too.
-const FEATURES: [(&str, &[&str]); 2] = [
+const FEATURES: [(&str, &[&str]); 3] = [
     (
         "delayq-plugin",
         &[
             "", "sqlite", "redis", "cluster", "sentinel", "tls", "postgres",
         ],
     ),
+    // Its other features, which are clients of PostgreSQL, are built by the soak.
+    ("delayq-transaction", &["", "tokio-postgres"]),
     (
         "delayq-server",
         &[

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
-    ExtendOutcome, SettleOutcome, Settlement, Store, SubmitOutcome, Wakeups,
+    ExtendOutcome, SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
 };
 use crate::chronicle::{Action, Chronicle, LoggedAction, Spell, Step};
 use crate::documents::{Documents, Expected, Folder, WriteOutcome};
@@ -155,6 +155,10 @@ macro_rules! stores {
                 self.inner().namespace()
             }
 
+            fn sql_place(&self) -> Option<SqlPlace> {
+                Layer::sql_place(self)
+            }
+
             fn durability(&self) -> Durability {
                 self.inner().durability()
             }
@@ -248,6 +252,11 @@ pub trait Layer: Debug + Send + Sync + 'static {
         answer
     }
 
+    /// [`Store::sql_place`] of the inner store.
+    fn sql_place(&self) -> Option<SqlPlace> {
+        self.inner().sql_place()
+    }
+
     /// [`Store::wakeups`] of the inner store.
     fn wakeups(&self) -> Wakeups {
         self.inner().wakeups()
@@ -291,9 +300,10 @@ mod tests {
     use super::*;
 
     /// Methods that are written by hand, outside the table.
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 7] = [
         "name",
         "namespace",
+        "sql_place",
         "durability",
         "wakeups",
         "close",

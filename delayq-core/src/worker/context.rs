@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use delayq_transaction::{DynTransaction, SqlTransaction};
 use serde::Serialize;
 
 use super::StopSignal;
@@ -31,6 +33,8 @@ pub struct TaskContext {
     retry: RetryPolicy,
     /// Set to true if the attempt is settled later; `None`: it ends with its workers.
     later: Option<Arc<AtomicBool>>,
+    /// What ends the attempt in a transaction; `None`: it ends with its workers.
+    within: Option<Arc<dyn EndWithin>>,
     /// The index of the worker; `None`: it cannot have follow-ups.
     follow_ups_of: Option<usize>,
     is_repeat: bool,
@@ -44,6 +48,17 @@ struct SharedContext {
     task: Attempt,
     follow_ups: FollowUps,
     answers: Answers,
+}
+
+/// What ends an attempt in a transaction of its worker, see [`TaskContext::settle_within`]. The
+/// plugin gives it to the context.
+#[async_trait]
+pub trait EndWithin: fmt::Debug + Send + Sync {
+    /// Ends the attempt of this context as done.
+    ///
+    /// # Errors
+    /// Those of [`TaskContext::settle_within`].
+    async fn settle(&self, cx: &TaskContext, tx: &mut dyn DynTransaction) -> Result<()>;
 }
 
 /// The facts of one attempt, for creating a [`TaskContext`].
@@ -102,6 +117,7 @@ impl TaskContext {
             stop,
             retry: RetryPolicy::DEFAULT,
             later: None,
+            within: None,
             follow_ups_of: Some(0),
         }
     }
@@ -126,6 +142,14 @@ impl TaskContext {
     #[must_use]
     pub fn with_later(mut self, flag: Arc<AtomicBool>) -> Self {
         self.later = Some(flag);
+        self
+    }
+
+    /// The same context for an attempt that `end` can end in a transaction. Used by the plugin and
+    /// by tests of workers.
+    #[must_use]
+    pub fn with_end_within(mut self, end: Arc<dyn EndWithin>) -> Self {
+        self.within = Some(end);
         self
     }
 
@@ -348,6 +372,34 @@ impl TaskContext {
             }
             Some(_) => Ok(()),
         }
+    }
+
+    /// Writes the end of this attempt, done, in a transaction of the worker's own database client.
+    /// The transaction's commit is the end: what the worker wrote in it and the end of the task
+    /// are both there, or neither. Commit right after this call.
+    ///
+    /// A transaction that is not committed leaves the task as it was, and the attempt fails when
+    /// the worker returns, whatever it returns: it is retried. After a commit the attempt is
+    /// done, whatever happens to the worker. After a rollback the worker may begin another
+    /// transaction, do its work again and call this again.
+    ///
+    /// Jobs recorded by [`then`](Self::then) so far are sent in the same transaction. A further
+    /// call sends those recorded since or, if there are none, the same again. A
+    /// [reply](Self::reply) given so far is stored before.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] if another attempt has the task or the attempt has been settled: return
+    /// it, so that the transaction is rolled back. [`Error::Transaction`] with the words of the
+    /// database. [`Error::InvalidInput`] if the task's store is not in a SQL database; for an
+    /// at-most-once task, which is done before it starts; if the task has other workers that have
+    /// not succeeded yet; and in a context that is not a plugin's.
+    pub async fn settle_within<T: SqlTransaction>(&self, tx: &mut T) -> Result<()> {
+        let Some(end) = &self.within else {
+            let reason = "this attempt cannot end in a transaction: its plugin does not run it, but \
+                          a server or a test does";
+            return Err(Error::invalid("settle_within", reason));
+        };
+        end.settle(self, tx).await
     }
 
     /// The same context for the worker with this index among those of its type, which has its own

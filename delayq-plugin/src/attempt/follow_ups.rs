@@ -52,7 +52,7 @@ impl FollowUps<'_> {
     }
 
     /// The jobs, each with its id.
-    fn named(&self, jobs: Vec<DelayQueueJob>) -> Vec<DelayQueueJob> {
+    pub(super) fn named(&self, jobs: Vec<DelayQueueJob>) -> Vec<DelayQueueJob> {
         let jobs = jobs.into_iter().enumerate();
         jobs.map(|(index, job)| job.following_as(&self.id_of(index)))
             .collect()

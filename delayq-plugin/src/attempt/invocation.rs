@@ -1,19 +1,24 @@
 //! Call of one worker.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delayq_core::{DelayQueueJob, TaskContext, TaskError, TaskResult};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, info_span, warn};
 
 use super::LeaseDeadline;
 use super::answer;
+use super::end_within::{AttemptEndWithin, WithinFlag};
 use super::follow_ups::FollowUps;
 use super::suspect::Suspect;
 use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
+
+/// The error of an attempt whose worker has settled it in a transaction and returned `Ok`. It is
+/// one only if the transaction was not committed.
+const NOT_COMMITTED: &str = "the transaction of settle_within was not committed";
 
 /// Everything that the workers of one attempt are called with.
 #[derive(Clone)]
@@ -22,11 +27,14 @@ pub(crate) struct Invocation {
     pub(crate) message: Arc<Vec<u8>>,
     /// The index of the worker among those of its type.
     pub(crate) worker: usize,
+    /// No other worker of the task is called.
+    pub(crate) is_only_worker: bool,
     pub(crate) tasks: Arc<TaskSubmitService>,
     /// The end of the lock; `None` for an at-most-once task, which runs now or never.
     pub(crate) deadline: Option<LeaseDeadline>,
     /// It runs alone before its workers are called.
     pub(crate) suspect: Option<Arc<Suspect>>,
+    pub(crate) within: WithinFlag,
 }
 
 impl Invocation {
@@ -75,7 +83,9 @@ impl Invocation {
         };
         let follow_ups_of = self.deadline.as_ref().map(|_| self.worker);
         let cx = self.cx.clone().with_max_attempts(max_attempts);
-        let cx = &cx.with_follow_ups_of(follow_ups_of);
+        let cx = &cx
+            .with_follow_ups_of(follow_ups_of)
+            .with_end_within(Arc::new(self.end_within(worker)));
         if self.is_over(cx) {
             return Err(TaskError::release(Duration::ZERO));
         }
@@ -100,12 +110,26 @@ impl Invocation {
             if !follow_ups.is_empty() {
                 Box::pin(self.send_follow_ups(worker, cx, follow_ups)).await?;
             }
-            match reply {
-                Some(reply) => Box::pin(answer::keep(cx, &self.tasks, reply)).await,
-                None => Ok(()),
+            if let Some(reply) = reply {
+                Box::pin(answer::keep(cx, &self.tasks, reply)).await?;
             }
+            if self.within.is_set() {
+                return Err(TaskError::retry(NOT_COMMITTED));
+            }
+            Ok(())
         };
         run.instrument(span).await
+    }
+
+    fn end_within(&self, worker: &Worker) -> AttemptEndWithin {
+        AttemptEndWithin {
+            tasks: Arc::clone(&self.tasks),
+            worker: Arc::clone(&worker.name),
+            flag: self.within.clone(),
+            is_at_most_once: self.deadline.is_none(),
+            is_only_worker: self.is_only_worker,
+            sent: Mutex::default(),
+        }
     }
 
     async fn send_follow_ups(
@@ -114,6 +138,12 @@ impl Invocation {
         cx: &TaskContext,
         jobs: Vec<DelayQueueJob>,
     ) -> TaskResult {
+        if self.within.is_set() {
+            let (task_type, id, late) = (cx.task_type(), cx.id(), jobs.len());
+            warn!(%task_type, %id, late, "these follow-ups are not sent: they were recorded after \
+                settle_within, which ends the task with those recorded before it");
+            return Ok(());
+        }
         if self.is_lock_over() {
             // The next holder of the lock sends its own follow-ups.
             return Err(TaskError::retry(

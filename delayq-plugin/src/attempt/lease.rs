@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use delayq_core::worker::StopSignal;
-use delayq_core::{AttemptHistory, Lock, TaskError};
+use delayq_core::{AttemptHistory, Lock, TaskError, Timestamp};
 use tokio::task::AbortHandle;
 
-use super::{AloneFlag, LeaseDeadline, RunningTask, WorkerResult};
+use super::{AloneFlag, LeaseDeadline, RunningTask, WithinFlag, WorkerResult};
 use crate::company::Member;
 use crate::events::FailureCause;
 use crate::slots::Slot;
@@ -14,6 +14,9 @@ use crate::workers::TypeWorkers;
 
 /// How long to wait for a stopped worker, so that the next attempt does not begin beside it.
 pub(super) const STOPPED_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long to wait before the next try to extend a lock whose row a transaction holds.
+const HELD_FOR: Duration = Duration::from_millis(200);
 
 /// The state of a lease as this process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,9 @@ pub(crate) struct Lease {
     /// All workers, including those that have returned.
     pub(crate) workers: Vec<AbortHandle>,
     pub(crate) lock_for: Duration,
+    /// The end of the lock, by the store's clock.
+    pub(crate) lock_until: Timestamp,
+    pub(crate) submitted_at: Timestamp,
     pub(crate) deadline: LeaseDeadline,
     pub(crate) extend_at: Duration,
     /// The last extension failed or is in doubt.
@@ -74,6 +80,9 @@ pub(crate) struct Lease {
     pub(crate) running_task: Option<RunningTask>,
     /// It runs alone, and its lock is extended as that of such an attempt.
     pub(crate) is_alone: AloneFlag,
+    /// Set once a transaction of its worker may end it. From then on that transaction holds the
+    /// task, and the lock needs no extension.
+    pub(crate) within: WithinFlag,
     /// It runs beside others; `None` for a suspect.
     pub(crate) _member: Option<Member>,
     /// Its share of the type's concurrency, held until all workers have returned.
@@ -100,13 +109,17 @@ impl Lease {
 
     /// True if the lock still has to be extended.
     pub(crate) fn needs_extension(&self) -> bool {
-        matches!(self.state, LeaseState::Good | LeaseState::Extending)
+        let is_open = matches!(self.state, LeaseState::Good | LeaseState::Extending);
+        is_open && !self.within.is_set()
     }
 
     /// The time of the next step.
     pub(crate) fn timer(&self) -> Duration {
+        // A transaction of the worker holds the task.
+        let is_held = self.within.is_set();
         let ends = self.deadline.at().min(self.limit_at);
         match self.state {
+            LeaseState::Good | LeaseState::Extending if is_held => self.limit_at,
             LeaseState::Good => self.extend_at.min(ends),
             LeaseState::Extending => ends,
             LeaseState::Lost => self.limit_at,
@@ -119,7 +132,8 @@ impl Lease {
     /// are extended together.
     pub(crate) fn step(&mut self, now: Duration) -> Option<LeaseStep> {
         let early = self.lock_for / 30;
-        let is_early = self.state == LeaseState::Good && self.extend_at <= now + early;
+        let is_held = self.state == LeaseState::Good && !self.within.is_set();
+        let is_early = is_held && self.extend_at <= now + early;
         if self.timer() > now && !is_early {
             return None;
         }
@@ -134,6 +148,10 @@ impl Lease {
             self.state = LeaseState::Stopping(now.saturating_add(left.min(STOPPED_WITHIN)));
             return Some(LeaseStep::Stopped);
         }
+        if self.within.is_set() {
+            // It was set after the look at the time.
+            return None;
+        }
         if self.deadline.at() <= now {
             self.lose();
             return Some(LeaseStep::Expired);
@@ -142,10 +160,17 @@ impl Lease {
         Some(LeaseStep::Extend)
     }
 
-    /// The extension sent at `sent_at` succeeded.
-    pub(crate) fn extended(&mut self, sent_at: Duration) {
-        if self.state == LeaseState::Extending {
-            self.is_extension_failed = false;
+    /// The extension sent at `sent_at` succeeded. A lock that still ends as before was not
+    /// extended, because a transaction of the application holds the task.
+    pub(crate) fn extended(&mut self, sent_at: Duration, until: Timestamp) {
+        if self.state != LeaseState::Extending {
+            return;
+        }
+        self.is_extension_failed = false;
+        if until == self.lock_until {
+            self.extend_again_at(sent_at.saturating_add(HELD_FOR));
+        } else {
+            self.lock_until = until;
             self.deadline.put_off(sent_at, self.lock_for);
             self.extend_again_at(sent_at.saturating_add(self.lock_for / 3));
         }

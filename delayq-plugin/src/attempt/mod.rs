@@ -2,6 +2,7 @@
 
 mod answer;
 mod deadline;
+mod end_within;
 mod follow_ups;
 mod innermost;
 mod invocation;
@@ -11,6 +12,7 @@ mod suspect;
 mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
+pub(crate) use end_within::WithinFlag;
 pub(crate) use follow_ups::FollowUps;
 pub use follow_ups::follow_up_id;
 pub(crate) use innermost::Innermost;

@@ -179,9 +179,11 @@ async fn has_begun(case: Case) -> bool {
         cx: TaskContext::new(attempt, stop),
         message: Arc::default(),
         worker: 0,
+        is_only_worker: true,
         tasks: Arc::new(service.with_clock(Arc::new(clock))),
         deadline: (!case.at_most_once).then_some(deadline),
         suspect: None,
+        within: WithinFlag::default(),
     };
     let runs = Arc::default();
     let options = WorkerOptions {
@@ -244,6 +246,8 @@ fn lease(running: &RunningTasks) -> Lease {
         is_cut_off: false,
         workers: Vec::new(),
         lock_for: LOCK,
+        lock_until: Timestamp::from_millis(1),
+        submitted_at: Timestamp::ZERO,
         deadline: LeaseDeadline::new(seconds(1), LOCK),
         extend_at: seconds(11),
         is_extension_failed: false,
@@ -252,6 +256,7 @@ fn lease(running: &RunningTasks) -> Lease {
         limit_at: seconds(102),
         cause: FailureCause::default(),
         is_alone: AloneFlag::default(),
+        within: WithinFlag::default(),
         _member: None,
         _slot: place.take().unwrap().start().unwrap(),
     }
@@ -272,7 +277,7 @@ fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_
         "with others, early"
     );
     assert_eq!(lease.timer(), seconds(31), "its end, meanwhile");
-    lease.extended(seconds(11));
+    lease.extended(seconds(11), Timestamp::from_millis(2));
     assert_eq!(lease.timer(), seconds(21));
     assert_eq!(step(&mut lease, 21), Some(LeaseStep::Extend));
     lease.extend_again_at(seconds(22));
@@ -283,6 +288,30 @@ fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_
     assert_eq!(step(&mut lease, 102), Some(LeaseStep::TimedOut));
     assert_eq!(lease.timer(), Duration::MAX);
     assert_eq!(lease.deadline.at(), Duration::ZERO, "no follow-up is sent");
+}
+
+#[test]
+fn a_lock_that_still_ends_as_before_was_not_extended() {
+    let mut lease = lease(&RunningTasks::default());
+    assert_eq!(step(&mut lease, 11), Some(LeaseStep::Extend));
+    let (before, held) = (lease.lock_until, Duration::from_millis(200));
+    lease.extended(seconds(11), before);
+    assert_eq!(lease.timer(), seconds(11) + held, "it is tried again soon");
+    assert_eq!(step(&mut lease, 12), Some(LeaseStep::Extend));
+    lease.extended(seconds(30), before);
+    assert_eq!(step(&mut lease, 31), Some(LeaseStep::Expired));
+}
+
+#[test]
+fn an_attempt_that_its_transaction_holds_needs_no_lock_and_keeps_its_time_limit() {
+    let mut lease = lease(&RunningTasks::default());
+    assert_eq!(step(&mut lease, 11), Some(LeaseStep::Extend));
+    lease.within.set();
+    assert!(!lease.needs_extension());
+    assert_eq!(lease.timer(), seconds(102));
+    assert_eq!(step(&mut lease, 60), None, "its lock has no end");
+    assert_eq!(step(&mut lease, 102), Some(LeaseStep::Stopped));
+    assert_eq!(step(&mut lease, 103), Some(LeaseStep::TimedOut));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tracing::{debug, info};
 use super::conclusion::{Conclusion, describe};
 use crate::attempt::{
     AloneFlag, HeldLock, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, QUIET_WITHIN,
-    RunningTask, Suspect, WorkerResult,
+    RunningTask, Suspect, WithinFlag, WorkerResult,
 };
 use crate::company::{Entry, Member};
 use crate::ending::Ending;
@@ -139,6 +139,7 @@ impl Attempts {
             stop.stop();
         }
         let facts = facts(&context, &mut task);
+        let within = WithinFlag::default();
         context.report.started(&facts);
         // An at-most-once task is settled before it starts, so it has no lock to extend.
         let at_most_once = context.is_at_most_once();
@@ -153,9 +154,11 @@ impl Attempts {
             cx: TaskContext::new(facts, stop.clone()).with_history(&task.history),
             message: task.message.into(),
             worker: 0,
+            is_only_worker: false,
             tasks: Arc::clone(&context.tasks),
             deadline: (!at_most_once).then(|| deadline.clone()),
             suspect,
+            within: within.clone(),
         };
         self.last_seq += 1;
         let workers = self.call_workers(&invocation, &task.history);
@@ -169,6 +172,8 @@ impl Attempts {
             is_cut_off: false,
             workers,
             lock_for,
+            lock_until: task.lock_until,
+            submitted_at: task.submitted_at,
             deadline,
             extend_at: new.claimed_at.saturating_add(lock_for / 3),
             is_extension_failed: false,
@@ -178,6 +183,7 @@ impl Attempts {
             cause: FailureCause::default(),
             running_task,
             is_alone,
+            within,
             _member: member,
             _slot: new.slot,
         };
@@ -193,10 +199,12 @@ impl Attempts {
         history: &AttemptHistory,
     ) -> Vec<AbortHandle> {
         let (context, seq) = (Arc::clone(&self.context), self.last_seq);
-        let mut handles = Vec::with_capacity(1);
-        for (index, worker) in context.workers().open(history) {
+        let (mut handles, workers) = (Vec::with_capacity(1), context.workers());
+        let is_only_worker = workers.open(history).count() == 1;
+        for (index, worker) in workers.open(history) {
             let invocation = Invocation {
                 worker: index,
+                is_only_worker,
                 ..invocation.clone()
             };
             let handle = invocation.start(worker.clone(), &mut self.results, &context.app);
@@ -337,7 +345,7 @@ impl Attempts {
             }
             lease.conclude();
             let back = conclusion.of_cut_off(lease);
-            if !back.is_noted {
+            if !back.is_noted && back.within.is_none() {
                 info!(bucket = %self.bucket, id = %lease.lock.id, "given back by the shutdown");
             }
             settle.push(back);
@@ -407,12 +415,14 @@ impl Attempts {
             return;
         };
         match outcome {
-            ExtendOutcome::Extended(_) => lease.extended(sent_at),
-            ExtendOutcome::CancelRequested(_) => {
-                lease.extended(sent_at);
+            ExtendOutcome::Extended(until) => lease.extended(sent_at, until),
+            ExtendOutcome::CancelRequested(until) => {
+                lease.extended(sent_at, until);
                 lease.is_cancel_requested = true;
                 lease.stop.stop();
             }
+            // Its transaction may be committed: the settlement will tell.
+            ExtendOutcome::LockLost if lease.within.is_set() => {}
             // Otherwise the loss is already known, or the attempt is past its time limit.
             ExtendOutcome::LockLost if lease.lose() => {
                 let (id, how) = (&lease.lock.id, "somebody else has its lock");

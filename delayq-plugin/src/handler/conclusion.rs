@@ -6,7 +6,7 @@ use delayq_core::store::AttemptEnd;
 use tokio::task::JoinError;
 
 use crate::attempt::{AttemptFacts, Lease, LeaseState, Verdict};
-use crate::ending::Ending;
+use crate::ending::{Ending, LateFailure, WithinEnd};
 use crate::events::FailureCause;
 use crate::report::Failure;
 use crate::status::Status;
@@ -42,7 +42,10 @@ impl Conclusion<'_> {
             return Ending::noted(lock, lease.attempt, error);
         }
         let history = lease.history_so_far(&self.context.workers());
-        Ending::give_back(lock, &history, Duration::ZERO)
+        Ending {
+            within: within(lease, None),
+            ..Ending::give_back(lock, &history, Duration::ZERO)
+        }
     }
 
     /// Reports how an attempt ended. Returns its settlement, or only its failure, if any, for an
@@ -57,10 +60,12 @@ impl Conclusion<'_> {
         let run_time = self.run_time(lease);
         let note = error.filter(|_| at_most_once);
         let note = note.map(|error| Ending::noted(lease.lock.clone(), lease.attempt, error));
-        if let Some(error) = error {
-            let is_again = !at_most_once && !lease.is_cancel_requested;
-            let retry_in = end.due_again_in().filter(|_| is_again);
-            self.failed(lease, lease.cause, error, retry_in);
+        let is_again = !at_most_once && !lease.is_cancel_requested;
+        let retry_in = end.due_again_in().filter(|_| is_again);
+        let cause = lease.cause;
+        let within = within(lease, error.map(|_| LateFailure { cause, retry_in }));
+        if let Some(error) = error.filter(|_| within.is_none()) {
+            self.failed(lease, cause, error, retry_in);
         } else if at_most_once && end == AttemptEnd::Done {
             let report = &self.context.report;
             report.succeeded_for_good(&lease.lock.id, lease.attempt, run_time);
@@ -71,6 +76,7 @@ impl Conclusion<'_> {
         Some(Ending {
             run_time,
             is_cancel_requested: lease.is_cancel_requested,
+            within,
             ..Ending::unstarted(lease.lock.clone(), lease.attempt, end)
         })
     }
@@ -130,6 +136,14 @@ impl Conclusion<'_> {
         };
         Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
     }
+}
+
+/// The end of an attempt in a transaction of its worker, if it has asked for that.
+fn within(lease: &Lease, failure: Option<LateFailure>) -> Option<WithinEnd> {
+    lease.within.is_set().then_some(WithinEnd {
+        submitted_at: lease.submitted_at,
+        failure,
+    })
 }
 
 /// An error text for a worker that did not return.

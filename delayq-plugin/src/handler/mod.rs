@@ -14,6 +14,7 @@ mod attempts;
 mod batch;
 mod claim;
 mod claimer;
+mod committed;
 mod conclusion;
 mod early_settlement;
 mod extender;
@@ -33,6 +34,7 @@ use self::extender::{Extended, Extender};
 use self::settler::{Settled, Settler};
 use crate::call::OneCall;
 use crate::ending::Ending;
+use crate::report::Failure;
 use crate::slots::Reserved;
 use crate::type_context::TypeContext;
 
@@ -357,9 +359,13 @@ impl DelayBucketHandler {
             self.claimer
                 .claim_by(settled.sent_at.saturating_add(soonest));
         }
-        let (mut count, mut lost, mut dead) = (0, 0, 0);
+        let (mut count, mut lost, mut dead, mut failed) = (0, 0, 0, 0);
         for (ending, outcome) in settled.batch.iter().zip(outcomes) {
             let was_known = self.attempts.settled(ending.lock());
+            if let Some(failure) = Failure::late(ending) {
+                self.context.report.failed(&failure);
+                failed += 1;
+            }
             if outcome == SettleOutcome::Settled {
                 self.context.report.settled(ending);
                 count += 1;
@@ -374,6 +380,7 @@ impl DelayBucketHandler {
         self.wiring.status.update(|health| {
             health.settled += count;
             health.dead += dead;
+            health.failed += failed;
             health.locks_lost += lost;
         });
     }

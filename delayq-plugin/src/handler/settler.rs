@@ -7,6 +7,7 @@ use std::time::Duration;
 use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome};
 use delayq_core::{Error, Result};
 
+use super::committed::Settlement;
 use super::notes::Notes;
 use crate::backoff::Backoff;
 use crate::call::OneCall;
@@ -95,11 +96,14 @@ impl Settler {
             return;
         }
         let count = self.waiting.len().min(self.most);
-        let batch: Vec<_> = self.waiting.drain(..count).collect();
+        let mut batch: Vec<_> = self.waiting.drain(..count).collect();
         let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
         self.call.start(async move {
-            let settlements = batch.iter().map(|ending| ending.settlement.clone());
-            let outcomes = context.store.settle(&bucket, settlements.collect()).await;
+            let settlement = Settlement {
+                context: &context,
+                bucket: &bucket,
+            };
+            let outcomes = settlement.settle(&mut batch).await;
             Settled {
                 batch,
                 sent_at: now,

@@ -22,6 +22,10 @@ impl<'a> NewMessage<'a> {
         })
     }
 
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.message
+    }
+
     pub(super) fn of_type(self, content_type: &'a str) -> Self {
         Self {
             content_type: Some(content_type),

@@ -9,7 +9,7 @@ use delayq_core::job::{NewTask, When};
 use delayq_core::name::{Namespace, TaskId, TaskType};
 use delayq_core::store::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
-    ExtendOutcome, SettleOutcome, Settlement, Store, SubmitOutcome, Wakeups,
+    ExtendOutcome, SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
 };
 use delayq_core::task::{Headers, Lock, TaskInfo};
 
@@ -28,6 +28,13 @@ impl Store for PostgresStore {
 
     fn namespace(&self) -> Option<&Namespace> {
         Some(&self.namespace)
+    }
+
+    fn sql_place(&self) -> Option<SqlPlace> {
+        Some(SqlPlace::new(
+            self.statements.schema(),
+            self.namespace.clone(),
+        ))
     }
 
     fn durability(&self) -> Durability {

@@ -84,6 +84,9 @@ mod tenants {}
 #[doc = include_str!("../../../docs/guide/testing.md")]
 mod testing {}
 
+#[doc = include_str!("../../../docs/guide/transaction.md")]
+mod transaction {}
+
 #[doc = include_str!("../../../docs/guide/workers.md")]
 mod workers {}
 

@@ -1,0 +1,30 @@
+//! The place of calls in a SQL database.
+
+use crate::name::Namespace;
+
+/// Where a SQL database takes calls for tasks: the function `within_v1` of a schema, which has one
+/// text parameter, a request in JSON, and answers one text, outcomes in JSON. The tasks may be in
+/// the database, or leave it later for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SqlPlace {
+    /// The schema of the function, as it is written in a statement.
+    pub schema: String,
+    /// The namespace of the tasks.
+    pub namespace: Namespace,
+}
+
+impl SqlPlace {
+    /// The function of `schema`, for tasks of `namespace`.
+    #[must_use]
+    pub fn new(schema: impl Into<String>, namespace: Namespace) -> Self {
+        let schema = schema.into();
+        Self { schema, namespace }
+    }
+
+    /// The statement that makes a call, and answers in the column `answer`. Its parameter `$1` is the request.
+    #[must_use]
+    pub fn statement(&self) -> String {
+        format!("SELECT {}.within_v1($1::text) AS answer", self.schema)
+    }
+}
