@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::shop::{PAY, SHORT, Shop, pay_job};
 
-/// Reports what settle_within said.
+/// Reports what `settle_within` said.
 struct Reporting {
     url: String,
     said: mpsc::UnboundedSender<String>,
