@@ -32,6 +32,31 @@ mod on_postgres {
     }
 }
 
+/// What a pooler could get wrong. The statements are those of the suites above.
+mod on_pooled_postgres {
+    use delayq_tests::stores::PooledPostgres;
+
+    delayq_testing::limit_suite!(PooledPostgres::Hearing);
+    delayq_testing::shared_suite!(PooledPostgres::Hearing);
+}
+
+#[cfg(feature = "soak")]
+mod on_pooled_postgres_at_length {
+    use delayq_tests::stores::PooledPostgres;
+
+    delayq_testing::contract_suite!(PooledPostgres::Hearing);
+    delayq_testing::id_suite!(PooledPostgres::Hearing);
+}
+
+#[cfg(feature = "soak")]
+mod on_pooled_postgres_without_wake_ups {
+    use delayq_tests::stores::PooledPostgres;
+
+    delayq_testing::contract_suite!(PooledPostgres::Deaf);
+    delayq_testing::id_suite!(PooledPostgres::Deaf);
+    delayq_testing::limit_suite!(PooledPostgres::Deaf);
+}
+
 /// What else there is of it is on the cluster, whose scripts are the same.
 mod on_sharded_redis {
     use delayq_tests::stores::{Redis, Sharded};

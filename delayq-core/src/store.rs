@@ -24,6 +24,7 @@ use async_trait::async_trait;
 
 mod bucket;
 mod claim;
+mod concern;
 mod layer;
 mod options;
 mod outcome;
@@ -33,6 +34,7 @@ mod wakeup;
 
 pub use bucket::{Bucket, BucketState};
 pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, MAX_UNCOUNTED};
+pub use concern::Concern;
 pub use layer::{Layer, StoreCall};
 pub use options::{
     DEFAULT_REMEMBERED, DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_REMEMBERED,
@@ -224,6 +226,12 @@ pub trait Store:
     /// checks.
     async fn check(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// What becomes a problem later, unless somebody acts. Does not concern
+    /// [`check`](Self::check). By default the store knows of nothing.
+    async fn concerns(&self) -> Result<Vec<Concern>> {
+        Ok(Vec::new())
     }
 
     /// Takes no more calls, finishes those in progress and cleans up; later calls answer `Closed`.

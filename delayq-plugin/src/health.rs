@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::operate::TypeStats;
-use delayq_core::store::Bucket;
+use delayq_core::store::{Bucket, Concern};
 use delayq_core::time::duration_ms;
 use delayq_core::{Error, TaskType};
 use serde::{Serialize, Serializer};
@@ -26,6 +26,8 @@ pub struct Health {
     pub store: String,
     /// The problem with the store, if any.
     pub store_error: Option<Error>,
+    /// What becomes a problem of the store later: [`is_ok`](Self::is_ok) stays true.
+    pub concerns: Vec<Concern>,
     /// One entry for each type served here; for a sharded type, one for each shard.
     pub handlers: Vec<HandlerHealth>,
     /// Types in the store that no worker here serves. They are left alone, as another instance may

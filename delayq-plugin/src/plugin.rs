@@ -182,7 +182,9 @@ impl DelayQueuePlugin {
     /// the time that a call may take; never fails.
     pub async fn health(&self) -> Health {
         let store = self.service.store();
-        let (unserved, store_error) = match tokio::join!(store.check(), self.unserved()) {
+        let (concerns, checked, unserved) =
+            tokio::join!(store.concerns(), store.check(), self.unserved());
+        let (unserved, store_error) = match (checked, unserved) {
             (Ok(()), Ok(unserved)) => (unserved, None),
             (Err(error), unserved) => (unserved.unwrap_or_default(), Some(error)),
             (Ok(()), Err(error)) => (Vec::new(), Some(error)),
@@ -190,6 +192,7 @@ impl DelayQueuePlugin {
         Health {
             store: store.name(),
             store_error,
+            concerns: concerns.unwrap_or_default(),
             handlers: self.handlers.health(),
             unserved,
         }

@@ -16,7 +16,8 @@ pub use delayq_core::reply::*;
 pub use delayq_core::store::*;
 #[cfg(feature = "postgres")]
 pub use delayq_postgres::{
-    Migrated, PostgresConfig, PostgresMigration, PostgresStore, Tls as PostgresTls,
+    AsideCall, Migrated, Outbox, OutboxRelay, OutboxStatus, PostgresConfig, PostgresMigration,
+    PostgresStore, Tls as PostgresTls,
 };
 #[cfg(feature = "redis")]
 pub use delayq_redis::{

@@ -2,6 +2,7 @@
 //! time. It is gone with the test process.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::postgres_server::{PostgresServer, sql, url};
 use crate::program_folders::program_folders;
@@ -45,6 +46,22 @@ impl Pgbouncer {
             pooler.launch(&program, server)
         });
         pooler
+    }
+
+    /// The one that all tests of a process share, in front of the shared server. `None`, and a line
+    /// that says so, when it is not installed.
+    #[must_use]
+    #[allow(clippy::print_stderr, reason = "what a test leaves out, it says")]
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Pgbouncer>> = OnceLock::new();
+        let start = || {
+            if !Self::is_installed() {
+                eprintln!("LEFT OUT: pgbouncer is not installed; the package pgbouncer has it");
+                return None;
+            }
+            Some(Self::start(PostgresServer::shared()))
+        };
+        SHARED.get_or_init(start).as_ref()
     }
 
     /// The URL of the database `postgres`, through the pooler.

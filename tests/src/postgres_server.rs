@@ -177,6 +177,33 @@ impl PostgresServer {
         self.sql(DATABASE, &format!("CREATE DATABASE \"{name}\""));
     }
 
+    /// Makes an empty database whose tables are in this folder, which is made.
+    ///
+    /// # Panics
+    /// When the server does not.
+    pub fn create_database_in(&self, name: &str, folder: &Path) {
+        std::fs::create_dir(folder).expect("the folder is new");
+        unprivileged::give(folder);
+        let folder = folder.display();
+        self.sql(
+            DATABASE,
+            &format!("CREATE TABLESPACE \"{name}\" LOCATION '{folder}'"),
+        );
+        self.sql(
+            DATABASE,
+            &format!("CREATE DATABASE \"{name}\" TABLESPACE \"{name}\""),
+        );
+    }
+
+    /// Changes a setting, given as `name = value`, of the server that runs.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub fn configure(&self, setting: &str) {
+        self.sql(DATABASE, &format!("ALTER SYSTEM SET {setting}"));
+        self.sql(DATABASE, "SELECT pg_reload_conf()");
+    }
+
     /// What psql prints for `text`: a row a line, columns separated by `|`.
     ///
     /// # Panics

@@ -15,7 +15,7 @@ mod sqlite;
 
 pub use memory::Memory;
 pub use multi_server::{RedisCluster, ReplicatedRedis};
-pub use postgres::Postgres;
+pub use postgres::{PooledPostgres, Postgres};
 pub use redis::{Redis, RestrictedRedis};
 pub use sharded::Sharded;
 pub use sqlite::Sqlite;

@@ -1,6 +1,6 @@
-//! Clients of other languages, which tests of the server run: fetched from the registries of
-//! Python, Node and Go into `target/clients`. Without one its tests are left out, and nothing
-//! fails.
+//! Clients of other languages, which tests of the server and programs of the guide use: fetched
+//! from the registries of Python, Node, Go and Java into `target/clients`. Without one its tests
+//! are left out, and nothing fails.
 
 use crate::call::{Call, root};
 
@@ -17,7 +17,12 @@ const GO_FLAGS: &str = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
 const GO_CACHE: &str = "target/go-cache";
 /// The client of gRPC that a page of the guide is about.
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl";
-const NODE: &str = "jackd@2.2.2";
+/// The client of PostgreSQL, which programs of the guide import: compiled ahead of them.
+const PGX: &str = "github.com/jackc/pgx/v5";
+/// The packages for Node, each with its version.
+const NODE: [(&str, &str); 2] = [("jackd", "2.2.2"), ("pg", "8.16.3")];
+/// The driver of PostgreSQL for Java.
+const JDBC: &str = "org.postgresql:postgresql:42.7.7";
 
 /// Fetches all that can be fetched here.
 pub(crate) fn install() {
@@ -32,6 +37,7 @@ pub(crate) fn install() {
     told("Python", python(), how);
     told("Node", node(), "npm, and its registry");
     told("Go", go(), "go 1.21 or later, and its module proxy");
+    told("Java", java(), "java, Maven, and its repository");
 }
 
 fn python() -> bool {
@@ -50,12 +56,30 @@ fn python() -> bool {
 
 fn node() -> bool {
     let folder = root().join(FOLDER).join("node");
-    let is_here = || folder.join("node_modules/jackd/package.json").is_file();
+    let is_here = || {
+        let modules = folder.join("node_modules");
+        let is_there = |(name, _)| modules.join(name).join("package.json").is_file();
+        NODE.into_iter().all(is_there)
+    };
     let install = format!(
-        "npm install --no-save --no-audit --no-fund --ignore-scripts --prefix {FOLDER}/node {NODE}"
+        "npm install --no-save --no-audit --no-fund --ignore-scripts --prefix {FOLDER}/node"
     );
-    is_here()
-        || (std::fs::create_dir_all(&folder).is_ok() && Call::new(&install).succeeds() && is_here())
+    // All at once: it removes what a call does not name.
+    let packages = NODE.map(|(name, version)| format!("{name}@{version}"));
+    let install = packages.into_iter().fold(Call::new(&install), Call::word);
+    is_here() || (std::fs::create_dir_all(&folder).is_ok() && install.succeeds() && is_here())
+}
+
+/// Maven keeps what it needs for itself beside the driver.
+fn java() -> bool {
+    let folder = root().join(FOLDER).join("java");
+    let is_here = || folder.join("postgresql.jar").is_file();
+    let copy = Call::new("mvn --quiet --batch-mode dependency:copy")
+        .word(format!("-Dartifact={JDBC}"))
+        .word("-Dmdep.stripVersion=true")
+        .word(format!("-DoutputDirectory={}", folder.display()))
+        .word(format!("-Dmaven.repo.local={}/maven", folder.display()));
+    Call::new("java -version").succeeds() && (is_here() || (copy.succeeds() && is_here()))
 }
 
 /// Builds them anew, which takes a moment where nothing has changed. The first time it is a minute,
@@ -67,6 +91,7 @@ fn go() -> bool {
         .word(at("bin/"))
         .word("./...")
         .word(GRPCURL)
+        .word(PGX)
         .folder(root().join(GO))
         .variable("GOFLAGS", GO_FLAGS)
         .variable("GOTOOLCHAIN", "local")

@@ -1,7 +1,7 @@
 //! What the tests need on this machine: redis-server, PostgreSQL, rustfmt and clippy. What only
 //! some checks need is installed where that is one command, and without it those are left out: a
 //! pooler for PostgreSQL, promtool for the alert rules, Chromium and its driver for the web page,
-//! axe-core for its accessibility, clients in other languages for the server.
+//! axe-core for its accessibility, clients in other languages for the server and for PostgreSQL.
 
 use std::env::consts::OS;
 use std::thread::JoinHandle;

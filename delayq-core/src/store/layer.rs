@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
+    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
+    ExtendOutcome, SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
 };
 use crate::chronicle::{Action, Chronicle, LoggedAction, Spell, Step};
 use crate::documents::{Documents, Expected, Folder, WriteOutcome};
@@ -44,6 +44,7 @@ macro_rules! calls {
                     -> ChangeOutcome;
                 Find: find(task_type: &TaskType, id: &TaskId) -> Option<TaskInfo>;
                 Check: check() -> ();
+                Concerns: concerns() -> Vec<Concern>;
             }
             Operate {
                 Types: types() -> Vec<TaskType>;

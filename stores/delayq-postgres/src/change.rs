@@ -10,7 +10,7 @@ use delayq_core::{Error, Result, TaskState};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connection::{Session, Values};
+use crate::connection::{Session, Values, session_work};
 use crate::error::Outcome;
 use crate::row::{HAS_FOLLOW_UP, TaskRow, checksum, headers_text, read_headers, state_of};
 use crate::store::PostgresStore;
@@ -103,7 +103,7 @@ pub(crate) async fn move_one(
     );
     let (retention, (after, due)) = (store.retention_ms, asked(when));
     let (after, due) = (vec![after], vec![due]);
-    let call = store.connections.call(move |session: &mut Session| {
+    let work = session_work(move |session: &mut Session| {
         let (sql, key, ids) = (sql.clone(), key.clone(), ids.clone());
         let (after, due) = (after.clone(), due.clone());
         Box::pin(async move {
@@ -118,11 +118,13 @@ pub(crate) async fn move_one(
             changed(&session.write(&sql, values).await?)
         })
     });
-    let outcome = call.await?;
-    if let ChangeOutcome::Changed { due_at } = outcome {
-        store.wakes.scheduled(task_type, due_at);
-    }
-    Ok(outcome)
+    let (wakes, of) = (store.wakes.clone(), task_type.clone());
+    let wake = move |outcome: &ChangeOutcome| {
+        if let ChangeOutcome::Changed { due_at } = outcome {
+            wakes.scheduled(&of, *due_at);
+        }
+    };
+    store.connections.call_then(work, wake).await
 }
 
 pub(crate) async fn update_one(

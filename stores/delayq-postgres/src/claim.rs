@@ -1,32 +1,31 @@
 //! Claim: in one statement where nothing but due tasks is concerned, else in a transaction.
 
-use std::time::Duration;
+mod slow;
 
-use delayq_core::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, expiry_text};
+use std::time::{Duration, Instant};
+
+use delayq_core::machine::{self, Outlook};
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
 use delayq_core::time::{Timestamp, duration_ms};
 use delayq_core::{Bucket, Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use tracing::{debug, warn};
 
+use self::slow::{Next, claim_slowly};
 use crate::connection::Session;
 use crate::error::Outcome;
 use crate::floors::{Floors, Seen, Starts};
 use crate::row::{Status, StoredExpiry, TaskRow, unsigned};
 use crate::statements::Statements;
 use crate::store::PostgresStore;
-use crate::type_row::{TypeKey, reading};
+use crate::type_row::{TypeKey, TypeRow, reading};
 use crate::type_tx::TypeTx;
 
 const CLAIM: &str = "SELECT * FROM {s}.claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
-const EXPIRED: &str = "SELECT * FROM {s}.expired_v1($1, $2, $3)";
-const DUE: &str = "SELECT * FROM {s}.due_v1($1, $2, $3)";
-const NEXT: &str = "SELECT * FROM {s}.next_v1($1)";
 const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
-const LIMIT: &str = "UPDATE {s}.types SET tat = $2, is_held_back = $3, is_limited = true \
-    WHERE id = $1";
 
 /// The answer of the fast way.
 struct Fast {
@@ -83,11 +82,16 @@ impl Fast {
         let tasks = &self.claimed.tasks;
         let taken = tasks.len() + self.damaged.len();
         let is_full = taken >= request.limit.min(MAX_BATCH);
-        let first = self.claimed.now.minus(Duration::from_hours(24));
+        // A claim of damaged tasks alone says nothing about the others.
+        let last = tasks.last().map(|task| task.due_at);
         Seen {
-            now: self.claimed.now,
-            // A claim of damaged tasks alone says nothing about the others.
-            last: is_full.then(|| tasks.last().map_or(first, |task| task.due_at)),
+            store_now: self.claimed.store_now,
+            cleared: if is_full {
+                last
+            } else {
+                Some(self.claimed.now)
+            },
+            is_full,
             next_lock: self.next_lock,
             taken,
             scan_us: self.scan_us,
@@ -164,20 +168,91 @@ pub(crate) async fn claim_from(
     request: &ClaimRequest,
 ) -> Result<Claimed> {
     let task_type = bucket.task_type();
-    let starts = store.with_floors(task_type, Floors::next);
+    sound(store, task_type);
+    let starts = store.locals.with_floors(task_type, Floors::next);
+    let begun = Instant::now();
+    let claimed = claim_at(store, task_type, request, starts).await;
+    if claimed.is_err() {
+        let is_late = begun.elapsed() >= store.connections.timeout();
+        let failed = |floors: &mut Floors| floors.fail(starts, is_late);
+        store.locals.with_floors(task_type, failed);
+    }
+    claimed
+}
+
+async fn claim_at(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    request: &ClaimRequest,
+    starts: Starts,
+) -> Result<Claimed> {
     let fast = claim_fast(store, task_type, request, starts).await?;
-    if !fast.is_slow {
-        store.with_floors(task_type, |known| known.learn(fast.seen(request)));
-    }
-    let (mut claimed, mut next_due) = (fast.claimed, fast.next_due);
+    let learn = |seen| {
+        let learn = |floors: &mut Floors| match seen {
+            Some(seen) => floors.learn(starts, seen),
+            None => floors.fail(starts, false),
+        };
+        store.locals.with_floors(task_type, learn);
+    };
     if fast.is_slow {
-        (claimed, next_due) = claim_slowly(store, task_type, request).await?;
-    } else if !fast.damaged.is_empty() {
-        let ended = bury(store, task_type, fast.damaged).await?;
-        claimed.ended.extend(ended);
+        let slow = claim_slowly(store, task_type, request, starts).await?;
+        learn(slow.seen);
+        store.wakes.planned(task_type, slow.next_due);
+        return Ok(slow.claimed);
     }
-    store.wakes.planned(task_type, next_due);
+    learn(Some(fast.seen(request)));
+    store.wakes.planned(task_type, fast.next_due);
+    let mut claimed = fast.claimed;
+    if !fast.damaged.is_empty() {
+        // What was claimed is handed out in any case. A damaged task comes back with its lock.
+        match bury(store, task_type, fast.damaged).await {
+            Ok(ended) => claimed.ended.extend(ended),
+            Err(error) => warn!(%error, %task_type, "damaged tasks are ended later"),
+        }
+    }
     Ok(claimed)
+}
+
+/// Looks for the floors beside the claims, if scans take longer than a claim may.
+fn sound(store: &PostgresStore, task_type: &TaskType) {
+    let Some(starts) = store.locals.with_floors(task_type, Floors::sounding) else {
+        return;
+    };
+    let (sql, key) = (store.statements.clone(), store.key(task_type));
+    let (connections, locals) = (store.connections.downgrade(), store.locals.clone());
+    let task_type = task_type.clone();
+    drop(store.connections.spawn(async move {
+        let Some(open) = connections.upgrade() else {
+            return;
+        };
+        let looking = open.alone(move |session: &mut Session| {
+            Box::pin(async move { look_at(session, &sql, &key).await })
+        });
+        drop(open);
+        let seen = looking.await;
+        locals.with_floors(&task_type, |floors| match seen {
+            Ok(Some(seen)) => floors.learn(starts, seen),
+            failed => {
+                debug!(?failed, "the floors of a type are looked for again");
+                floors.fail(starts, false);
+            }
+        });
+    }));
+}
+
+async fn look_at(session: &mut Session, sql: &Statements, key: &TypeKey) -> Outcome<Option<Seen>> {
+    let of = TypeRow::read(session, sql, key, false).await?;
+    let Some(next) = Next::read(session, sql, of.id, Starts::default()).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Seen {
+        store_now: of.reading.now,
+        cleared: Some(next.due.unwrap_or(of.reading.now)),
+        is_full: next.due.is_some(),
+        next_lock: next.lock,
+        taken: 0,
+        scan_us: next.scan_us,
+    }))
 }
 
 async fn claim_fast(
@@ -190,10 +265,7 @@ async fn claim_fast(
     let key = store.key(task_type);
     let limit = i32::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
     let lock_ms = lock_ms(request.lock_for);
-    let holder = request
-        .holder
-        .as_ref()
-        .map(|holder| holder.short().to_owned());
+    let holder = holder(request);
     let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
     let guard = request.caller_now.plus(CLOCK_GUARD);
     let guard_ms = guard.as_millis();
@@ -217,25 +289,6 @@ async fn claim_fast(
                 let rows = session.write(&sql, values).await?;
                 Fast::read(&rows, guard)
             })
-        })
-        .await
-}
-
-async fn claim_slowly(
-    store: &PostgresStore,
-    task_type: &TaskType,
-    request: &ClaimRequest,
-) -> Result<(Claimed, Option<Timestamp>)> {
-    let (sql, key, request) = (
-        store.statements.clone(),
-        store.key(task_type),
-        request.clone(),
-    );
-    store
-        .connections
-        .call(move |session: &mut Session| {
-            let (sql, key, request) = (sql.clone(), key.clone(), request.clone());
-            Box::pin(async move { claim_in(session, &sql, &key, &request).await })
         })
         .await
 }
@@ -277,151 +330,13 @@ async fn bury(
         .await
 }
 
+/// The holder as a column has it, which takes no zero character.
+fn holder(request: &ClaimRequest) -> Option<String> {
+    let holder = request.holder.as_ref()?.short();
+    Some(holder.replace('\0', "\u{fffd}"))
+}
+
 /// The length of a lock, which ends at the last time at the latest.
 pub(crate) fn lock_ms(lock_for: Duration) -> i64 {
     duration_ms(lock_for).min(Timestamp::MAX.as_millis())
-}
-
-/// A claim with all its decisions, in a transaction. Also returns the first due time.
-async fn claim_in(
-    session: &mut Session,
-    sql: &Statements,
-    key: &TypeKey,
-    request: &ClaimRequest,
-) -> Outcome<(Claimed, Option<Timestamp>)> {
-    let is_limited = request.fleet != delayq_core::FleetLimits::NONE;
-    let mut tx = TypeTx::begin(session, sql, key, true).await?;
-    let reading = tx.row.reading;
-    let now = reading.now.min(request.caller_now.plus(CLOCK_GUARD));
-    let mut claimed = Claimed::nothing(now, reading.now);
-    if !tx.row.is_known() {
-        tx.finish().await?;
-        return Ok((claimed, None));
-    }
-    claimed.high_water = tx.row.fence;
-    if let Some(until) = tx.row.pause() {
-        let has_end = until < Timestamp::MAX;
-        claimed.next_in = has_end.then(|| until.since(reading.now));
-        tx.finish().await?;
-        return Ok((claimed, None));
-    }
-    let request = &request.clone().under(tx.row.fleet);
-    let running = usize::try_from(tx.row.running).unwrap_or(usize::MAX);
-    let mut quota = Quota::new(request, tx.row.tat, reading, running);
-    let mut rows = locked(&mut tx, EXPIRED, reading.now, quota.limit).await?;
-    let due = locked(&mut tx, DUE, now, quota.due(rows.len())).await?;
-    rows.extend(due);
-    for row in &mut rows {
-        take(&mut tx, row, request, &mut claimed)?;
-    }
-    let tat = quota.take(claimed.tasks.len()).unwrap_or(tx.row.tat);
-    let running = tx.running_after();
-    tx.flush().await?;
-    let id = tx.row.id;
-    let next = tx.session.ask(&sql.sql(NEXT), &[(&id, Type::INT4)]).await?;
-    let first = |column: usize| -> Outcome<Option<Timestamp>> {
-        let Some(row) = next.first() else {
-            return Ok(None);
-        };
-        let ms: Option<i64> = row.try_get(column)?;
-        Ok(ms.map(Timestamp::from_millis))
-    };
-    let outlook = Outlook {
-        reading,
-        now,
-        due: first(0)?,
-        lock: first(1)?,
-        is_full: quota.is_full(running),
-        again_at: quota.again_at(),
-    };
-    claimed.next_in = outlook.next_in();
-    let is_held_back = tx.row.is_held_back || outlook.is_held_back();
-    let is_news = tat != tx.row.tat || is_held_back != tx.row.is_held_back;
-    if is_news || is_limited && !tx.row.is_limited {
-        let values: crate::connection::Values<'_> = &[
-            (&id, Type::INT4),
-            (&tat, Type::INT8),
-            (&is_held_back, Type::BOOL),
-        ];
-        tx.session.ask(&sql.sql(LIMIT), values).await?;
-    }
-    tx.finish().await?;
-    Ok((claimed, outlook.due))
-}
-
-async fn locked(
-    tx: &mut TypeTx<'_>,
-    query: &'static str,
-    now: Timestamp,
-    limit: usize,
-) -> Outcome<Vec<TaskRow>> {
-    let limit = i32::try_from(limit.min(MAX_BATCH)).unwrap_or(0);
-    if limit == 0 {
-        return Ok(Vec::new());
-    }
-    let (id, now) = (tx.row.id, now.as_millis());
-    let values: crate::connection::Values<'_> =
-        &[(&id, Type::INT4), (&now, Type::INT8), (&limit, Type::INT4)];
-    tx.rows(query, values).await
-}
-
-/// Locks a task, or ends it.
-fn take(
-    tx: &mut TypeTx<'_>,
-    row: &mut TaskRow,
-    request: &ClaimRequest,
-    claimed: &mut Claimed,
-) -> Outcome<()> {
-    let Some(before) = row.live().copied() else {
-        return Ok(());
-    };
-    let known = tx.delta.fence.unwrap_or(tx.row.fence);
-    let high = known.max(before.settled.fence).max(before.fence);
-    let claiming = machine::claim(&before, row.record(), high, request, claimed);
-    let claiming = claiming.ok_or_else(|| {
-        let detail = format!("no fence above {MAX_FENCE} is left");
-        Error::corrupt("the largest fence given", detail)
-    })?;
-    let now = claimed.store_now;
-    let cause = match claiming {
-        Claiming::Started { task, due_at } => {
-            tx.delta.fence = tx.delta.fence.max(Some(task.fence));
-            let is_taken_over = row.state_code == 1;
-            if is_taken_over {
-                let expired = expiry_text(row.holder.as_deref());
-                row.end_attempt(task, now, &expired);
-            } else {
-                row.status = Status::Live(task);
-            }
-            row.flags &= crate::row::HAS_FOLLOW_UP;
-            row.holder = request
-                .holder
-                .as_ref()
-                .map(|holder| holder.short().to_owned());
-            if let Some(mut handed_out) = row.claimed(&task, due_at) {
-                handed_out.is_taken_over = is_taken_over;
-                claimed.tasks.push(handed_out);
-            }
-            tx.change(row);
-            return Ok(());
-        }
-        Claiming::Ended(ended, cause) => {
-            tx.end(row, ended);
-            cause
-        }
-        Claiming::Dead(task, cause, error) => {
-            if tx.follow(row, task.settled) {
-                tx.delta.totals.count(task.state);
-            } else {
-                row.end_attempt(task, now, &error);
-                row.last_error = Some(error);
-                tx.change(row);
-            }
-            cause
-        }
-    };
-    if let Ok(id) = TaskId::new(&row.id) {
-        claimed.ended.push(ClaimEnd::new(id, cause));
-    }
-    Ok(())
 }

@@ -15,7 +15,8 @@ use crate::connection::Values;
 use crate::error::Outcome;
 use crate::row::{Status, TaskRow};
 use crate::store::PostgresStore;
-use crate::type_tx::{Opening, TypeTx, on_type, tx_work};
+use crate::type_tx::{Opening, TypeTx, on_type_then, tx_work};
+use crate::wakes::Wakes;
 
 const LIST: &str = "SELECT * FROM {s}.list_v1($1, $2, $3, $4, $5, $6)";
 const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
@@ -36,6 +37,12 @@ struct Scan {
     after: Option<(i64, String)>,
     next_due: Option<Timestamp>,
     is_over: bool,
+}
+
+/// The progress after a step, and the first due time that it made.
+struct Step {
+    scan: Scan,
+    earliest: Option<Timestamp>,
 }
 
 /// Changes the selected dead tasks, one page after the other.
@@ -72,11 +79,14 @@ pub(crate) async fn change_dead(
             let (filter, before, step) = (filter.clone(), before.clone(), step.clone());
             Box::pin(async move { dead_step(tx, &filter, operation, before, step).await })
         });
-        let earliest;
-        (scan, earliest) = on_type(store, task_type, Opening::Locked, work).await?;
-        if let Some(due_at) = earliest {
-            store.wakes.scheduled(task_type, due_at);
-        }
+        let of = task_type.clone();
+        let wake = move |wakes: &Wakes, step: &Step| {
+            if let Some(due_at) = step.earliest {
+                wakes.scheduled(&of, due_at);
+            }
+        };
+        let step = on_type_then(store, task_type, Opening::Locked, work, wake).await;
+        scan = store.part(!scan.changed.is_empty(), step)?.scan;
     }
     Ok(scan.changed)
 }
@@ -88,7 +98,7 @@ async fn dead_step(
     operation: DeadOperation,
     mut scan: Scan,
     ids: Vec<String>,
-) -> Outcome<(Scan, Option<Timestamp>)> {
+) -> Outcome<Step> {
     let id = tx.row.id;
     let mut rows = if let DeadFilter::Ids(_) = filter {
         let values: Values<'_> = &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
@@ -154,7 +164,7 @@ async fn dead_step(
         tx.session.ask(&sql, values).await?;
     }
     let earliest = tx.finish().await?;
-    Ok((scan, earliest))
+    Ok(Step { scan, earliest })
 }
 
 enum Selected {

@@ -11,6 +11,8 @@ pub(crate) enum Fault {
     Sql(tokio_postgres::Error),
     /// This store refused.
     Own(Error),
+    /// A write is applied, and the server no longer waits for the standby that was to have it.
+    Unreplicated,
 }
 
 /// The result of a statement.
@@ -36,21 +38,53 @@ impl Fault {
     fn server(&self) -> Option<&DbError> {
         match self {
             Self::Sql(error) => error.as_db_error(),
-            Self::Own(_) => None,
+            Self::Own(_) | Self::Unreplicated => None,
         }
+    }
+
+    fn has_code(&self, codes: &[&str]) -> bool {
+        self.server()
+            .is_some_and(|error| codes.contains(&error.code().code()))
+    }
+
+    /// True if a server gave the reason.
+    pub(crate) fn is_said(&self) -> bool {
+        self.server().is_some()
     }
 
     /// True if the server took the statement back because of another one: it may be repeated.
     pub(crate) fn is_conflict(&self) -> bool {
-        self.server()
-            .is_some_and(|error| AGAIN.contains(&error.code().code()))
+        self.has_code(&AGAIN)
+    }
+
+    /// True if the server takes connections soon.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.has_code(&["57P03"])
+    }
+
+    /// True if the server takes no writes: after a fail-over the primary is elsewhere.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.has_code(&["25006"])
     }
 
     /// True if the connection can no longer be used.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
+            Self::Own(_) | Self::Unreplicated => false,
+            Self::Sql(error) => error.as_db_error().is_none_or(ends_session) || self.is_read_only(),
+        }
+    }
+
+    /// True if the failure of a write or a commit does not say whether it was applied. A cancelled
+    /// one may have waited for its sync already.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        match self {
             Self::Own(_) => false,
-            Self::Sql(error) => error.as_db_error().is_none_or(ends_session),
+            Self::Unreplicated => true,
+            Self::Sql(error) => {
+                error.as_db_error().is_none_or(ends_session)
+                    || self.has_code(&["57014", "57P01", "57P02"])
+            }
         }
     }
 
@@ -59,22 +93,35 @@ impl Fault {
     pub(crate) fn error(&self, place: &str, is_in_doubt: bool) -> Error {
         let error = match self {
             Self::Own(error) => return error.clone(),
+            Self::Unreplicated => {
+                let text = "it has the write, and a standby may not have it";
+                return lost(place, text, true);
+            }
             Self::Sql(error) => error,
         };
         let Some(said) = error.as_db_error() else {
             return lost(place, &chain(error), is_in_doubt);
         };
         let detail = format!("{} ({})", said.message(), said.code().code());
-        if is_in_doubt && ends_session(said) {
+        if is_in_doubt {
             return lost(place, &detail, true);
         }
         understood(place, said).unwrap_or_else(|| lost(place, &detail, false))
     }
 }
 
-/// True if the failure of a write does not say whether it was applied.
-pub(crate) fn leaves_doubt(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().is_none_or(ends_session)
+/// True if the server says that it no longer waits for a standby. Its words depend on its language.
+pub(crate) fn is_unreplicated(notice: &DbError) -> bool {
+    notice.routine() == Some("SyncRepWaitForLSN")
+}
+
+/// The error of a call of which a part is applied.
+pub(crate) fn after_a_part(place: &str, error: Error) -> Error {
+    match error {
+        Error::Indeterminate { .. } | Error::TypeInUse { .. } => error,
+        Error::Unavailable { detail, .. } => lost(place, &detail, true),
+        error => lost(place, &error.to_string(), true),
+    }
 }
 
 /// The error for a call without an answer.

@@ -11,7 +11,7 @@ use crate::statements::Statements;
 use crate::{preflight, schema};
 
 /// How long a call may take. Indexes of a large table take their time.
-const TIMEOUT: Duration = Duration::from_secs(3_600);
+const TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Brings the schema of a database to the version of this release: as the owner of the schema, or
 /// as a script for one.
@@ -58,19 +58,20 @@ impl PostgresMigration {
         schema::script(&self.config.schema, self.has_roles)
     }
 
-    /// Runs the migration in one transaction. Functions and rights are made anew even if the version
-    /// is the same. Instances of this release and the one before go on working meanwhile; a change
-    /// of a table waits for at most 2 s for the transactions that use it, and is then tried again.
+    /// Runs the migration in one transaction. Functions and rights are made anew even if the
+    /// version is the same. Instances of this release and the one before go on working meanwhile; a
+    /// change of a table waits for at most 2 s for the transactions that use it, and is then tried
+    /// again.
     ///
     /// # Errors
-    /// `Misconfigured` if the role may not do this, or the server does not fit; `Incompatible` for a
-    /// schema of a newer release, which is not touched; `Unavailable`.
+    /// `Misconfigured` if the role may not do this, or the server does not fit; `Incompatible` for
+    /// a schema of a newer release, which is not touched; `Unavailable`.
     pub async fn run(&self) -> Result<Migrated> {
         let connections = Connections::start(&self.config, TIMEOUT)?;
         preflight::check(&connections, Durability::Memory).await?;
         let sql = Statements::new(&self.config.schema);
         let from = schema::install(&connections, &sql, self.has_roles).await?;
-        connections.close();
+        connections.close().await;
         Ok(Migrated {
             from: from.unsigned_abs(),
             to: schema::VERSION.unsigned_abs(),

@@ -19,7 +19,8 @@ use crate::error::Outcome;
 use crate::row::{HAS_FOLLOW_UP, TaskRow, code, signed};
 use crate::store::PostgresStore;
 use crate::type_row::{TypeKey, TypeRow};
-use crate::type_tx::{Opening, on_type, tx_work};
+use crate::type_tx::{Opening, on_type, on_type_then, tx_work};
+use crate::wakes::Wakes;
 
 /// Tasks in one step of a purge.
 const PURGE_STEP: i32 = 1_000;
@@ -32,7 +33,7 @@ const CONFIGURE: &str = "UPDATE {s}.types SET max_pending = $2, fleet_concurrenc
     WHERE id = $1";
 const PAUSE: &str = "UPDATE {s}.types SET paused_until = $2 WHERE id = $1";
 const DUE_COUNT: &str = "SELECT {s}.due_count_v1($1, $2)";
-const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1)";
+const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1, 0, 0)";
 const LIST: &str = "SELECT * FROM {s}.list_v1($1, $2, $3, $4, $5, $6)";
 const PARTS: &str = "SELECT o_part, o_tasks FROM {s}.due_parts_v1($1, $2, $3, $4)";
 const PURGE: &str = "SELECT o_purged, o_known FROM {s}.purge_v1($1, $2, $3, $4)";
@@ -73,15 +74,21 @@ async fn set_pause(
             Ok(is_shorter)
         })
     });
-    if on_type(store, task_type, opening, work).await? {
-        store.wakes.wake(task_type);
-    }
-    Ok(())
+    let of = task_type.clone();
+    let wake = move |wakes: &Wakes, is_shorter: &bool| {
+        if *is_shorter {
+            wakes.wake(&of);
+        }
+    };
+    on_type_then(store, task_type, opening, work, wake)
+        .await
+        .map(drop)
 }
 
 async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState) -> Result<u64> {
     let (sql, key) = (store.statements.clone(), store.key(task_type));
     let (retention, mut purged) = (store.retention_ms, 0);
+    let mut is_begun = false;
     loop {
         let (sql, key) = (sql.clone(), key.clone());
         let step = store.connections.call(move |session: &mut Session| {
@@ -101,10 +108,11 @@ async fn purge_all(store: &PostgresStore, task_type: &TaskType, state: TaskState
                 Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?))
             })
         });
-        let (step, known) = step.await?;
+        let (step, known) = store.part(is_begun, step.await)?;
         if step == 0 {
             return Ok(purged);
         }
+        is_begun = true;
         purged += u64::from(known.unsigned_abs());
     }
 }
@@ -341,17 +349,20 @@ impl Operate for PostgresStore {
             })
         });
         on_type(self, task_type, Opening::Locked, check).await?;
+        let mut is_begun = false;
         for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
-            purge_all(self, task_type, state).await?;
+            let purged = purge_all(self, task_type, state).await;
+            is_begun |= self.part(is_begun, purged)? > 0;
         }
         let name = task_type.to_string();
         let drop_it = tx_work(move |mut tx| {
             let name = name.clone();
             Box::pin(async move {
                 let id = tx.row.id;
+                // In the order of a submit: this lock, then the row.
                 let sql = tx.sql.sql(DROP_LOCK);
                 tx.session.ask(&sql, &[(&id, Type::INT4)]).await?;
-                tx.read_again().await?;
+                tx.lock_type().await?;
                 refuse_use(&tx.row, &name)?;
                 if id != 0 {
                     for text in [DROP, DROP_COUNTS, DROP_FORGOTTEN] {
@@ -362,7 +373,8 @@ impl Operate for PostgresStore {
                 tx.finish().await.map(drop)
             })
         });
-        on_type(self, task_type, Opening::Locked, drop_it).await
+        let dropped = on_type(self, task_type, Opening::Shared, drop_it).await;
+        self.part(is_begun, dropped)
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -12,6 +12,7 @@ use tokio_postgres::types::Type;
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
 use crate::error::Outcome;
+use crate::outbox_call::{Call, CallEnd, CallKind};
 use crate::statements::Statements;
 use crate::{preflight, schema};
 
@@ -65,110 +66,30 @@ pub struct AsideCall {
     pub error: String,
 }
 
-/// What becomes of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CallEnd {
-    /// It is applied, and leaves the outbox.
-    Applied,
-    /// The other store has the task, with a due time far away.
-    Parked,
-    /// It is tried again later.
-    Later(String),
-    /// It can never be applied.
-    Aside(String),
-}
-
-/// A call that waits.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) seq: i64,
-    pub(crate) kind: CallKind,
-    pub(crate) at: i64,
-    pub(crate) due: Option<i64>,
-    pub(crate) delay: Option<i64>,
-    pub(crate) expires_at: Option<i64>,
-    pub(crate) expires_after: Option<i64>,
-    pub(crate) max_wait: Option<i64>,
-    pub(crate) conflict: i16,
-    pub(crate) again: bool,
-    pub(crate) is_parked: bool,
-    pub(crate) task_type: String,
-    pub(crate) id: String,
-    pub(crate) headers: Option<String>,
-    pub(crate) message: Vec<u8>,
-}
-
-/// The kind of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallKind {
-    Send,
-    Cancel,
-    Reschedule,
-    Update,
-}
-
-impl CallKind {
-    fn of(number: i16) -> Self {
-        match number {
-            0 => Self::Send,
-            1 => Self::Cancel,
-            2 => Self::Reschedule,
-            _ => Self::Update,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Cancel => "cancel",
-            Self::Reschedule => "reschedule",
-            Self::Update => "update",
-        }
-    }
-}
-
-impl Call {
-    fn read(row: &Row) -> Outcome<Self> {
-        let message: Option<Vec<u8>> = row.try_get("message")?;
-        Ok(Self {
-            seq: row.try_get("seq")?,
-            kind: CallKind::of(row.try_get("call")?),
-            at: row.try_get("at")?,
-            due: row.try_get("due")?,
-            delay: row.try_get("delay")?,
-            expires_at: row.try_get("expires_at")?,
-            expires_after: row.try_get("expires_after")?,
-            max_wait: row.try_get("max_wait")?,
-            conflict: row.try_get("conflict")?,
-            again: row.try_get("again")?,
-            is_parked: row.try_get("is_parked")?,
-            task_type: row.try_get("type")?,
-            id: row.try_get("id")?,
-            headers: row.try_get("headers")?,
-            message: message.unwrap_or_default(),
-        })
-    }
-}
-
 impl Outbox {
-    /// Opens the outbox of a namespace, and sends its calls there from now on.
+    /// Opens the outbox of a namespace, and changes nothing: see [`begin`](Self::begin).
     ///
     /// # Errors
-    /// `InvalidInput` if the namespace has tasks in this database, which no relay would see;
-    /// otherwise as [`PostgresStore::connect`](crate::PostgresStore::connect).
+    /// As for [`PostgresStore::connect`](crate::PostgresStore::connect).
     pub async fn open(config: &PostgresConfig, namespace: Namespace) -> Result<Self> {
         let timeout = StoreOptions::default().call_timeout;
         let connections = Connections::start(config, timeout)?;
         preflight::check(&connections, Durability::Memory).await?;
         let sql = Statements::new(&config.schema);
         schema::prepare(&connections, &sql, config.may_migrate).await?;
-        let outbox = Self {
+        Ok(Self {
             connections,
             sql,
             namespace,
-        };
-        outbox.set_relayed(true).await?;
-        Ok(outbox)
+        })
+    }
+
+    /// Sends the calls for the namespace to the outbox from now on.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the namespace has tasks in this database, which no relay would see.
+    pub async fn begin(&self) -> Result<()> {
+        self.set_relayed(true).await
     }
 
     /// Ends the outbox: later calls are for tasks in this database.
@@ -332,8 +253,8 @@ impl Outbox {
     }
 
     /// Closes its connections.
-    pub fn close(&self) {
-        self.connections.close();
+    pub async fn close(&self) {
+        self.connections.close().await;
     }
 
     async fn ask(
@@ -372,22 +293,4 @@ fn one<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row], absent: T) -
     let value = rows.first().map(|row| row.try_get(0)).transpose();
     let value = value.map_err(|error| Error::corrupt("the outbox", error.to_string()))?;
     Ok(value.unwrap_or(absent))
-}
-
-impl CallEnd {
-    fn number(&self) -> i16 {
-        match self {
-            Self::Applied => 0,
-            Self::Parked => 1,
-            Self::Later(_) => 2,
-            Self::Aside(_) => 3,
-        }
-    }
-
-    fn error(&self) -> Option<String> {
-        match self {
-            Self::Later(error) | Self::Aside(error) => Some(error.replace('\0', " ")),
-            Self::Applied | Self::Parked => None,
-        }
-    }
 }

@@ -62,7 +62,11 @@ pub(crate) async fn check(connections: &Connections, wanted: Durability) -> Resu
     });
     let settings = call.await?;
     let place = connections.place();
-    settings.refuse(place)?;
+    if let Err(error) = settings.refuse(place) {
+        // After a fail-over the primary is elsewhere.
+        connections.forget_idle();
+        return Err(error);
+    }
     let class = settings.class();
     if class < wanted {
         return Err(settings.too_weak(place, wanted));

@@ -8,19 +8,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::job::{Expiry, NewTask, OnConflict, When};
-use delayq_core::name::{TaskId, TaskType};
-use delayq_core::state::TaskState;
+use delayq_core::job::When;
 use delayq_core::store::{Store, SubmitOutcome};
 use delayq_core::task::TaskInfo;
-use delayq_core::time::{Clock, SystemClock, Timestamp};
 use delayq_core::{Error, Result};
 use futures_util::stream::{StreamExt, iter};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::outbox::{Call, CallEnd, CallKind, Outbox};
-use crate::row::read_headers;
+use crate::outbox::Outbox;
+use crate::outbox_call::{Call, CallEnd, CallKind};
 
 /// Number of calls that are applied together.
 const BATCH: i32 = 500;
@@ -37,8 +34,6 @@ const POLL: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(5);
 /// The pause after an error of one of the stores.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How much later than its call a parked task is due. Stores take up to ten years.
-const PARKED: Duration = Duration::from_hours(9 * 365 * 24);
 
 /// Applies the calls of an [`Outbox`] to the store that has the tasks. Any number of relays may run
 /// for an outbox: each lane of it is served by one at a time, and calls for one task are applied in
@@ -331,66 +326,5 @@ fn refused(error: Error) -> Result<CallEnd> {
             Ok(CallEnd::Aside(error.to_string()))
         }
         error => Err(error),
-    }
-}
-
-impl Call {
-    /// True for a send that is made in three steps. A debounced one depends on the time of its
-    /// submit, and one that follows a running task cannot be moved.
-    fn is_parkable(&self) -> bool {
-        self.kind == CallKind::Send && self.conflict < 3 && !self.again
-    }
-
-    fn parked_due(&self) -> Timestamp {
-        Timestamp::from_millis(self.at).plus(PARKED)
-    }
-
-    fn due(&self) -> Timestamp {
-        Timestamp::from_millis(self.due.unwrap_or(self.at))
-    }
-
-    /// When a task that is not parked is due: a delay that is left, or a time.
-    fn when(&self) -> When {
-        match self.delay {
-            Some(_) => When::After(self.due().since(SystemClock.now())),
-            None => When::At(self.due()),
-        }
-    }
-
-    fn names(&self) -> Result<(TaskType, TaskId)> {
-        Ok((TaskType::new(&self.task_type)?, TaskId::new(&self.id)?))
-    }
-
-    fn task(&self, when: When) -> Result<NewTask> {
-        let (task_type, id) = self.names()?;
-        let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-        let at = self
-            .expires_at
-            .map(|at| Expiry::At(Timestamp::from_millis(at)));
-        let after = self.expires_after.map(|ms| Expiry::AfterDue(span(ms)));
-        let mut task = NewTask::new(task_type, id, self.message.clone());
-        task.when = when;
-        task.expiry = at.or(after);
-        task.again_if_running = self.again;
-        task.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
-        task.on_conflict = match (self.conflict, self.max_wait) {
-            (1, _) => OnConflict::Keep,
-            (2, _) => OnConflict::Replace,
-            (3, Some(wait)) => OnConflict::Debounce {
-                max_wait: span(wait),
-            },
-            _ => OnConflict::Reject,
-        };
-        Ok(task)
-    }
-
-    /// True if the task is this one, and still waits to be moved.
-    fn is_parked_as(&self, found: &TaskInfo) -> bool {
-        found.state == TaskState::Scheduled && found.due_at == Some(self.parked_due())
-    }
-
-    fn has_content_of(&self, found: &TaskInfo) -> bool {
-        let headers = read_headers(self.headers.as_deref()).unwrap_or_default();
-        found.message.as_ref() == Some(&self.message) && found.headers == headers
     }
 }

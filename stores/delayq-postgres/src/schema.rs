@@ -67,8 +67,8 @@ struct Found {
     min_version: i32,
 }
 
-/// The statements that bring the schema from `version`, 0 for none, to the one of this release. They
-/// are safe to repeat for the same version.
+/// The statements that bring the schema from `version`, 0 for none, to the one of this release.
+/// They are safe to repeat for the same version.
 fn upgrade(schema: &str, version: i32) -> String {
     let mut text = format!("SET LOCAL search_path = {schema}, pg_temp;\n");
     let known = usize::try_from(version).unwrap_or(0);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use delayq_core::Result;
 use delayq_core::machine::{self, Settling};
 use delayq_core::name::TaskType;
 use delayq_core::state::TaskState;
@@ -11,11 +12,10 @@ use delayq_core::store::{
 };
 use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
-use delayq_core::{Error, Result};
 use tokio_postgres::types::Type;
 
 use crate::claim::lock_ms;
-use crate::connection::{Session, Values};
+use crate::connection::{Session, Values, session_work};
 use crate::error::Outcome;
 use crate::row::{ALONE, Status, TaskRow, signed};
 use crate::store::PostgresStore;
@@ -29,11 +29,17 @@ const FREE: &str = "UPDATE {s}.types SET is_held_back = false WHERE id = $1";
 const NOTE: &str = "UPDATE {s}.tasks SET last_error = $4 WHERE type = $1 AND id = $2 \
     AND state = 3 AND settled = $3 AND last_error IS NULL RETURNING 1";
 
-/// What a step of settlements has done.
+/// What a transaction of settlements has done.
 struct Step {
     outcomes: Vec<SettleOutcome>,
     is_freed: bool,
     earliest: Option<Timestamp>,
+}
+
+/// What the statement for the usual end has done.
+struct Done {
+    ids: HashSet<String>,
+    is_freed: bool,
 }
 
 pub(crate) async fn settle_all(
@@ -48,14 +54,8 @@ pub(crate) async fn settle_all(
         if step.is_empty() {
             return Ok(outcomes);
         }
-        let step = settle_step(store, task_type, step).await?;
-        if step.is_freed {
-            store.wakes.wake(task_type);
-        }
-        if let Some(due_at) = step.earliest {
-            store.wakes.scheduled(task_type, due_at);
-        }
-        outcomes.extend(step.outcomes);
+        let step = settle_step(store, task_type, step).await;
+        outcomes.extend(store.part(!outcomes.is_empty(), step)?);
     }
 }
 
@@ -64,35 +64,27 @@ async fn settle_step(
     store: &PostgresStore,
     task_type: &TaskType,
     all: Vec<Settlement>,
-) -> Result<Step> {
+) -> Result<Vec<SettleOutcome>> {
     let mut seen = HashSet::new();
     let is_usual = all
         .iter()
         .all(|one| one.end == AttemptEnd::Done && seen.insert(one.lock.id.clone()));
     let ended = all.len();
     if !is_usual {
-        let step = settle_slowly(store, task_type, all).await?;
+        let outcomes = settle_slowly(store, task_type, all).await?;
         store.forget_beyond(task_type, ended).await;
-        return Ok(step);
+        return Ok(outcomes);
     }
-    let (done, is_freed) = settle_done(store, task_type, &all).await?;
+    let done = settle_done(store, task_type, &all).await?;
     let open: Vec<_> = all
         .iter()
         .filter(|one| !done.contains(one.lock.id.as_str()))
         .cloned()
         .collect();
     let mut rest = Vec::new();
-    let mut earliest = None;
     if !open.is_empty() {
         let step = settle_slowly(store, task_type, open).await;
-        let step = step.map_err(|error| match error {
-            // A part of the step is applied.
-            Error::Unavailable { store, detail } if !done.is_empty() => {
-                Error::indeterminate(store, detail)
-            }
-            error => error,
-        })?;
-        (rest, earliest) = (step.outcomes, step.earliest);
+        rest = store.part(!done.is_empty(), step)?;
     }
     store.forget_beyond(task_type, done.len()).await;
     let mut rest = rest.into_iter();
@@ -102,68 +94,76 @@ async fn settle_step(
         }
         rest.next().unwrap_or(SettleOutcome::LockLost)
     });
-    Ok(Step {
-        outcomes: outcomes.collect(),
-        is_freed,
-        earliest,
-    })
+    Ok(outcomes.collect())
 }
 
 async fn settle_done(
     store: &PostgresStore,
     task_type: &TaskType,
     all: &[Settlement],
-) -> Result<(HashSet<String>, bool)> {
+) -> Result<HashSet<String>> {
     let (sql, key) = (store.sql(DONE), store.key(task_type));
     let locks: (Vec<String>, Vec<i64>) = all
         .iter()
         .map(|one| (one.lock.id.to_string(), signed(one.lock.fence)))
         .unzip();
-    store
-        .connections
-        .call(move |session: &mut Session| {
-            let (sql, key, locks) = (sql.clone(), key.clone(), locks.clone());
-            Box::pin(async move {
-                let values: Values<'_> = &[
-                    (&key.namespace, Type::TEXT),
-                    (&key.name, Type::TEXT),
-                    (&locks.0, Type::TEXT_ARRAY),
-                    (&locks.1, Type::INT8_ARRAY),
-                ];
-                let rows = session.write(&sql, values).await?;
-                let Some(row) = rows.first() else {
-                    return Ok((HashSet::new(), false));
-                };
-                let ids: Vec<String> = row.try_get(0)?;
-                Ok((ids.into_iter().collect(), row.try_get(1)?))
+    let (wakes, of) = (store.wakes.clone(), task_type.clone());
+    let work = session_work(move |session: &mut Session| {
+        let (sql, key, locks) = (sql.clone(), key.clone(), locks.clone());
+        Box::pin(async move {
+            let values: Values<'_> = &[
+                (&key.namespace, Type::TEXT),
+                (&key.name, Type::TEXT),
+                (&locks.0, Type::TEXT_ARRAY),
+                (&locks.1, Type::INT8_ARRAY),
+            ];
+            let rows = session.write(&sql, values).await?;
+            let ids: Option<Vec<String>> = rows.first().map(|row| row.try_get(0)).transpose()?;
+            let is_freed: Option<bool> = rows.first().map(|row| row.try_get(1)).transpose()?;
+            Ok(Done {
+                ids: ids.unwrap_or_default().into_iter().collect(),
+                is_freed: is_freed.unwrap_or(false),
             })
         })
-        .await
+    });
+    let wake = move |done: &Done| {
+        if done.is_freed {
+            wakes.wake(&of);
+        }
+    };
+    Ok(store.connections.call_then(work, wake).await?.ids)
 }
 
 async fn settle_slowly(
     store: &PostgresStore,
     task_type: &TaskType,
     all: Vec<Settlement>,
-) -> Result<Step> {
+) -> Result<Vec<SettleOutcome>> {
     let (sql, key, retention) = (
         store.statements.clone(),
         store.key(task_type),
         store.retention,
     );
-    store
-        .connections
-        .call(move |session: &mut Session| {
-            let (sql, key, all) = (sql.clone(), key.clone(), all.clone());
-            Box::pin(async move {
-                let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
-                if tx.row.is_limited {
-                    tx.lock_type().await?;
-                }
-                settle_in(tx, &all, retention).await
-            })
+    let (wakes, of) = (store.wakes.clone(), task_type.clone());
+    let work = session_work(move |session: &mut Session| {
+        let (sql, key, all) = (sql.clone(), key.clone(), all.clone());
+        Box::pin(async move {
+            let mut tx = TypeTx::begin(session, &sql, &key, false).await?;
+            if tx.row.is_limited {
+                tx.lock_type().await?;
+            }
+            settle_in(tx, &all, retention).await
         })
-        .await
+    });
+    let wake = move |step: &Step| {
+        if step.is_freed {
+            wakes.wake(&of);
+        }
+        if let Some(due_at) = step.earliest {
+            wakes.scheduled(&of, due_at);
+        }
+    };
+    Ok(store.connections.call_then(work, wake).await?.outcomes)
 }
 
 pub(crate) async fn extend_all(
@@ -175,7 +175,8 @@ pub(crate) async fn extend_all(
 ) -> Result<Vec<ExtendOutcome>> {
     let mut outcomes = Vec::with_capacity(locks.len());
     for step in locks.chunks(MAX_BATCH) {
-        outcomes.extend(extend_step(store, task_type, step, lock_for, is_alone).await?);
+        let extended = extend_step(store, task_type, step, lock_for, is_alone).await;
+        outcomes.extend(store.part(!outcomes.is_empty(), extended)?);
     }
     Ok(outcomes)
 }
@@ -230,7 +231,9 @@ async fn extend_step(
         .collect();
     for outcome in &outcomes {
         if let ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) = outcome {
-            store.with_floors(task_type, |floors| floors.note_lock(*until));
+            store
+                .locals
+                .with_floors(task_type, |floors| floors.note_lock(*until));
         }
     }
     Ok(outcomes)

@@ -1,7 +1,6 @@
 //! [`PostgresStore`], and its operations on tasks.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delayq_core::name::{Namespace, TaskType};
@@ -12,7 +11,8 @@ use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
-use crate::floors::Floors;
+use crate::error::after_a_part;
+use crate::locals::Locals;
 use crate::statements::Statements;
 use crate::submit::Submits;
 use crate::type_row::TypeKey;
@@ -41,15 +41,9 @@ pub struct PostgresStore {
     pub(crate) wanted: Durability,
     pub(crate) durability: Mutex<Durability>,
     pub(crate) may_migrate: bool,
-    locals: Mutex<HashMap<TaskType, Local>>,
-}
-
-/// What this process knows of a type.
-#[derive(Debug, Default)]
-struct Local {
-    floors: Floors,
-    /// Ends since the oldest ones were looked at.
-    ends: usize,
+    /// How old a snapshot may be before it is a concern.
+    pub(crate) held_for: Duration,
+    pub(crate) locals: Locals,
 }
 
 impl PostgresStore {
@@ -87,11 +81,10 @@ impl PostgresStore {
         };
         let followed = upkeep.clone().follow(connections.downgrade());
         drop(connections.spawn(followed));
-        let timeout = options.call_timeout;
-        let name = namespace.as_str();
+        let wakes = Wakes::start(&connections, &config.schema, namespace.as_str());
         Ok(Arc::new(Self {
-            submits: Submits::new(&connections, &statements, &upkeep, timeout),
-            wakes: Wakes::start(&connections, &config, name),
+            submits: Submits::new(&connections, &statements, &upkeep, &wakes),
+            wakes,
             connections,
             statements,
             namespace,
@@ -101,7 +94,8 @@ impl PostgresStore {
             wanted: options.durability,
             durability: Mutex::new(durability),
             may_migrate: config.may_migrate,
-            locals: Mutex::default(),
+            held_for: config.held_for,
+            locals: Locals::default(),
         }))
     }
 
@@ -118,29 +112,13 @@ impl PostgresStore {
         }
     }
 
-    fn with_local<R>(&self, task_type: &TaskType, work: impl FnOnce(&mut Local) -> R) -> R {
-        let mut locals = self.locals.lock().unwrap_or_else(PoisonError::into_inner);
-        work(locals.entry(task_type.clone()).or_default())
-    }
-
-    pub(crate) fn with_floors<R>(
-        &self,
-        task_type: &TaskType,
-        work: impl FnOnce(&mut Floors) -> R,
-    ) -> R {
-        self.with_local(task_type, |local| work(&mut local.floors))
-    }
-
-    /// Counts ends. True once there are more than `most` since the last time.
-    pub(crate) fn count_ends(&self, task_type: &TaskType, ended: usize, most: usize) -> bool {
-        self.with_local(task_type, |local| {
-            local.ends += ended;
-            let is_due = local.ends > most.max(1);
-            if is_due {
-                local.ends = 0;
-            }
-            is_due
-        })
+    /// The answer of a part of a call. `is_begun`: an earlier part is applied, so that an error
+    /// says nothing of the whole.
+    pub(crate) fn part<T>(&self, is_begun: bool, answer: Result<T>) -> Result<T> {
+        if !is_begun {
+            return answer;
+        }
+        answer.map_err(|error| after_a_part(self.connections.place(), error))
     }
 
     /// Counts ends of this process, and forgets the oldest ones of the type if there may be too
@@ -158,7 +136,7 @@ impl PostgresStore {
             return Ok(());
         }
         let is_kept = !self.retention.is_zero();
-        if is_kept && !self.count_ends(task_type, ended, most / 2) {
+        if is_kept && !self.locals.count_ends(task_type, ended, most / 2) {
             return Ok(());
         }
         let (sql, key) = (self.sql(NUMBER), self.key(task_type));
@@ -171,7 +149,14 @@ impl PostgresStore {
             })
         });
         if let Some(id) = call.await? {
-            self.upkeep.forget(&self.connections, id, 0).await?;
+            // On the thread of the connections, to its end.
+            let (upkeep, open) = (self.upkeep.clone(), self.connections.clone());
+            let forget = async move {
+                if let Err(error) = upkeep.forget(&open, id, 0).await {
+                    debug!(%error, "old ends are forgotten later");
+                }
+            };
+            let _ = self.connections.spawn(forget).await;
         }
         Ok(())
     }

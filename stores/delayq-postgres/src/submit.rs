@@ -1,9 +1,10 @@
 //! Submits: calls that wait share the next transaction.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use delayq_core::job::{NewTask, OnConflict, When};
+use delayq_core::name::TaskType;
 use delayq_core::store::SubmitOutcome;
 use delayq_core::time::{MAX_DELAY, Timestamp, duration_ms};
 use delayq_core::{Error, Result};
@@ -17,12 +18,16 @@ use crate::error::{Outcome, lost};
 use crate::row::{Content, state_of};
 use crate::statements::Statements;
 use crate::upkeep::Upkeep;
+use crate::wakes::Wakes;
 
 /// Maximum number of tasks in one transaction.
 const GROUP_TASKS: usize = 1_000;
 
 /// Maximum size of the messages of one transaction, in bytes.
 const GROUP_BYTES: usize = 4 << 20;
+
+/// Maximum number of types in one transaction, which takes a lock of the server's table for each.
+const GROUP_TYPES: usize = 64;
 
 /// Number of transactions at the same time. Each waits for the disk; more of them would have fewer
 /// tasks each.
@@ -39,6 +44,7 @@ type Outcomes = Vec<Result<SubmitOutcome>>;
 /// Tasks of one call.
 struct Waiting {
     tasks: Vec<NewTask>,
+    types: BTreeSet<TaskType>,
     deadline: Instant,
     answer: oneshot::Sender<Outcomes>,
 }
@@ -58,6 +64,7 @@ pub(crate) struct Submits {
     namespace: Arc<str>,
     retention_ms: i64,
     timeout: std::time::Duration,
+    wakes: Wakes,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -71,19 +78,24 @@ fn bytes(tasks: &[NewTask]) -> usize {
     tasks.iter().map(|task| task.message.len() + 200).sum()
 }
 
+fn types(tasks: &[NewTask]) -> BTreeSet<TaskType> {
+    tasks.iter().map(|task| task.task_type.clone()).collect()
+}
+
 impl Submits {
     pub(crate) fn new(
         connections: &Connections,
         sql: &Statements,
         upkeep: &Upkeep,
-        timeout: std::time::Duration,
+        wakes: &Wakes,
     ) -> Self {
         Self {
             connections: connections.clone(),
             sql: sql.clone(),
             namespace: upkeep.namespace.as_str().into(),
             retention_ms: upkeep.retention_ms(),
-            timeout,
+            timeout: connections.timeout(),
+            wakes: wakes.clone(),
             queue: Arc::default(),
         }
     }
@@ -94,9 +106,6 @@ impl Submits {
 
     /// Submits tasks; one result for each, in order.
     pub(crate) async fn submit(&self, tasks: Vec<NewTask>) -> Outcomes {
-        if let Err(error) = self.connections.check_open() {
-            return vec![Err(error); tasks.len()];
-        }
         let steps: Vec<_> = steps(tasks)
             .into_iter()
             .map(|step| {
@@ -110,15 +119,17 @@ impl Submits {
                 Ok(answer) => answer.await.ok(),
                 Err(error) => Some(vec![Err(error); count]),
             };
-            let closed = || vec![Err(Error::Closed("the store")); count];
-            outcomes.append(&mut answered.unwrap_or_else(closed));
+            let place = self.connections.place();
+            let broken = || vec![Err(lost(place, "the call has broken off", true)); count];
+            outcomes.append(&mut answered.unwrap_or_else(broken));
         }
         outcomes
     }
 
     fn enqueue(&self, tasks: Vec<NewTask>) -> Result<oneshot::Receiver<Outcomes>> {
+        let busy = self.connections.busy()?;
         let (answer, answered) = oneshot::channel();
-        let size = bytes(&tasks);
+        let (size, types) = (bytes(&tasks), types(&tasks));
         let mut queue = self.queue();
         if queue.bytes > 0 && queue.bytes + size > MAX_WAITING {
             let text = "too many submits wait for it: send more slowly";
@@ -127,13 +138,17 @@ impl Submits {
         queue.bytes += size;
         queue.waiting.push_back(Waiting {
             tasks,
+            types,
             deadline: Instant::now() + self.timeout,
             answer,
         });
         if queue.writers < WRITERS {
             queue.writers += 1;
             let own = self.clone();
-            drop(self.connections.spawn(async move { own.write_all().await }));
+            drop(self.connections.spawn(async move {
+                own.write_all().await;
+                drop(busy);
+            }));
         }
         Ok(answered)
     }
@@ -157,13 +172,17 @@ impl Submits {
     fn take(&self) -> Option<Vec<Waiting>> {
         let mut queue = self.queue();
         let (mut group, mut count, mut size) = (Vec::new(), 0, 0);
+        let mut types = BTreeSet::new();
         while let Some(next) = queue.waiting.front() {
             let next_size = bytes(&next.tasks);
-            let is_full = count + next.tasks.len() > GROUP_TASKS || size + next_size > GROUP_BYTES;
+            let new = next.types.iter().filter(|one| !types.contains(*one));
+            let is_full = count + next.tasks.len() > GROUP_TASKS
+                || size + next_size > GROUP_BYTES
+                || types.len() + new.count() > GROUP_TYPES;
             if !group.is_empty() && is_full {
                 break;
             }
-            let Some(next) = queue.waiting.pop_front() else {
+            let Some(mut next) = queue.waiting.pop_front() else {
                 break;
             };
             queue.bytes -= next_size;
@@ -174,6 +193,7 @@ impl Submits {
                 continue;
             }
             (count, size) = (count + next.tasks.len(), size + next_size);
+            types.append(&mut next.types);
             group.push(next);
         }
         if group.is_empty() {
@@ -185,10 +205,7 @@ impl Submits {
 
     async fn write(&self, tasks: Vec<NewTask>) -> Outcomes {
         let count = tasks.len();
-        let names: Vec<String> = tasks
-            .iter()
-            .map(|task| task.task_type.to_string())
-            .collect();
+        let names: Vec<TaskType> = tasks.iter().map(|task| task.task_type.clone()).collect();
         let (sql, namespace, retention) = (
             self.sql.sql(SUBMIT),
             Arc::clone(&self.namespace),
@@ -203,8 +220,26 @@ impl Submits {
             })
         });
         match written.await {
-            Ok(rows) => outcomes(&rows, &names),
+            Ok(rows) => {
+                let outcomes = outcomes(&rows, &names);
+                self.wake(&names, &outcomes);
+                outcomes
+            }
             Err(error) => vec![Err(error); count],
+        }
+    }
+
+    /// Wakes the handlers of what was accepted, whether or not the callers still wait.
+    fn wake(&self, names: &[TaskType], outcomes: &[Result<SubmitOutcome>]) {
+        let mut first = BTreeMap::new();
+        for (task_type, outcome) in names.iter().zip(outcomes) {
+            if let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcome {
+                let earliest = first.entry(task_type).or_insert(*due_at);
+                *earliest = (*earliest).min(*due_at);
+            }
+        }
+        for (task_type, due_at) in first {
+            self.wakes.scheduled(task_type, due_at);
         }
     }
 }
@@ -212,13 +247,16 @@ impl Submits {
 /// Splits tasks into parts of a transaction each.
 fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
     let mut steps: Vec<Vec<NewTask>> = Vec::new();
-    let mut size = 0;
+    let (mut size, mut types) = (0, BTreeSet::new());
     for task in tasks {
         size += task.message.len();
+        types.insert(task.task_type.clone());
+        let has_room = size <= GROUP_BYTES && types.len() <= GROUP_TYPES;
         match steps.last_mut() {
-            Some(step) if step.len() < GROUP_TASKS && size <= GROUP_BYTES => step.push(task),
+            Some(step) if step.len() < GROUP_TASKS && has_room => step.push(task),
             _ => {
                 size = task.message.len();
+                types = BTreeSet::from([task.task_type.clone()]);
                 steps.push(vec![task]);
             }
         }
@@ -235,7 +273,7 @@ struct Answer {
     most: Option<i64>,
 }
 
-fn outcomes(rows: &[Row], names: &[String]) -> Outcomes {
+fn outcomes(rows: &[Row], names: &[TaskType]) -> Outcomes {
     let mut answers: Vec<Option<Answer>> = vec![None; names.len()];
     for row in rows {
         let read = || -> Outcome<(i32, Answer)> {
@@ -260,7 +298,7 @@ fn outcomes(rows: &[Row], names: &[String]) -> Outcomes {
         .collect()
 }
 
-fn outcome(answer: Option<Answer>, name: &str) -> Result<SubmitOutcome> {
+fn outcome(answer: Option<Answer>, name: &TaskType) -> Result<SubmitOutcome> {
     let Some(answer) = answer else {
         return Err(Error::corrupt("submit_v1", "it has no answer for a task"));
     };
@@ -279,7 +317,7 @@ fn outcome(answer: Option<Answer>, name: &str) -> Result<SubmitOutcome> {
         4 => SubmitOutcome::Conflict { state },
         _ => {
             return Err(Error::QueueFull {
-                task_type: name.to_owned(),
+                task_type: name.to_string(),
                 pending: answer.due.unwrap_or(0).unsigned_abs(),
                 limit: answer.most.unwrap_or(0).unsigned_abs(),
             });
@@ -387,5 +425,24 @@ impl<'a> Columns<'a> {
                 ],
             )
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::job::{DelayQueueJob, Limits};
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_has_few_types() {
+        let task = |n: usize| {
+            let job = DelayQueueJob::raw(format!("type-{}", n % 130), "a").id(n.to_string());
+            job.into_task(&Limits::default(), Timestamp::ZERO).unwrap()
+        };
+        let steps = steps((0..260).map(task).collect());
+        assert!(steps.iter().all(|step| types(step).len() <= GROUP_TYPES));
+        assert_eq!(steps.iter().map(Vec::len).sum::<usize>(), 260);
+        assert!(steps.len() <= 5, "{}", steps.len());
     }
 }

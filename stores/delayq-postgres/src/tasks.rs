@@ -1,6 +1,5 @@
 //! The operations on tasks, as the contract has them.
 
-use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -9,13 +8,14 @@ use delayq_core::Result;
 use delayq_core::job::{NewTask, When};
 use delayq_core::name::{Namespace, TaskId, TaskType};
 use delayq_core::store::{
-    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
+    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
+    ExtendOutcome, SettleOutcome, Settlement, SqlPlace, Store, SubmitOutcome, Wakeups,
 };
 use delayq_core::task::{Headers, Lock, TaskInfo};
 
 use crate::change::{cancel_one, find_one, move_one, update_one};
 use crate::claim::claim_from;
+use crate::concerns::concerns;
 use crate::settle::{extend_all, note, settle_all};
 use crate::store::PostgresStore;
 use crate::{preflight, schema};
@@ -45,19 +45,7 @@ impl Store for PostgresStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let types: Vec<TaskType> = tasks.iter().map(|task| task.task_type.clone()).collect();
-        let outcomes = self.submits.submit(tasks).await;
-        let mut first = HashMap::new();
-        for (task_type, outcome) in types.iter().zip(&outcomes) {
-            if let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcome {
-                let earliest = first.entry(task_type).or_insert(*due_at);
-                *earliest = (*earliest).min(*due_at);
-            }
-        }
-        for (task_type, due_at) in first {
-            self.wakes.scheduled(task_type, due_at);
-        }
-        outcomes
+        self.submits.submit(tasks).await
     }
 
     async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
@@ -146,7 +134,11 @@ impl Store for PostgresStore {
         Ok(())
     }
 
+    async fn concerns(&self) -> Result<Vec<Concern>> {
+        concerns(&self.connections, self.held_for).await
+    }
+
     async fn close(&self) {
-        self.connections.close();
+        self.connections.close().await;
     }
 }

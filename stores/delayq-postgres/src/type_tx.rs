@@ -11,12 +11,13 @@ use futures_util::future::BoxFuture;
 use tokio_postgres::types::Type;
 
 use crate::columns::{Columns, settled_by};
-use crate::connection::{Session, Values};
+use crate::connection::{Session, Values, session_work};
 use crate::error::Outcome;
 use crate::row::{HAS_FOLLOW_UP, Status, TaskRow, code, signed};
 use crate::statements::Statements;
 use crate::store::PostgresStore;
 use crate::type_row::{TypeKey, TypeRow, reading};
+use crate::wakes::Wakes;
 
 const FOLLOW: &str = "SELECT {s}.follow_v1($1, $2, $3, $4, $5)";
 const LEDGER: &str = "INSERT INTO {s}.ledger (type, scheduled, running, dead, ended, done, died, \
@@ -94,9 +95,10 @@ impl<'a> TypeTx<'a> {
         Ok(())
     }
 
-    /// Reads the type again, in the transaction that goes on now.
-    pub(crate) async fn read_again(&mut self) -> Outcome<()> {
-        self.row = TypeRow::read(self.session, &self.sql, &self.key, false).await?;
+    /// Reads the largest fence of the type again.
+    pub(crate) async fn read_fence(&mut self) -> Outcome<()> {
+        let again = TypeRow::read(self.session, &self.sql, &self.key, false).await?;
+        self.row.fence = self.row.fence.max(again.fence);
         Ok(())
     }
 
@@ -313,21 +315,35 @@ where
     T: Send + 'static,
     W: for<'a> Fn(TypeTx<'a>) -> BoxFuture<'a, Outcome<T>> + Send + Sync + Clone + 'static,
 {
+    on_type_then(store, task_type, opening, work, |_, _| ()).await
+}
+
+/// The same, and then `then`, also if the caller has gone away.
+pub(crate) async fn on_type_then<T, W>(
+    store: &PostgresStore,
+    task_type: &TaskType,
+    opening: Opening,
+    work: W,
+    then: impl FnOnce(&Wakes, &T) + Send + 'static,
+) -> Result<T>
+where
+    T: Send + 'static,
+    W: for<'a> Fn(TypeTx<'a>) -> BoxFuture<'a, Outcome<T>> + Send + Sync + Clone + 'static,
+{
     let (sql, key) = (store.statements.clone(), store.key(task_type));
-    store
-        .connections
-        .call(move |session: &mut Session| {
-            let (sql, key, work) = (sql.clone(), key.clone(), work.clone());
-            Box::pin(async move {
-                let locks = opening != Opening::Shared;
-                if opening == Opening::Made {
-                    let values: Values<'_> =
-                        &[(&key.namespace, Type::TEXT), (&key.name, Type::TEXT)];
-                    session.write(&sql.sql(MADE), values).await?;
-                }
-                let tx = TypeTx::begin(session, &sql, &key, locks).await?;
-                work(tx).await
-            })
+    let wakes = store.wakes.clone();
+    let call = session_work(move |session: &mut Session| {
+        let (sql, key, work) = (sql.clone(), key.clone(), work.clone());
+        Box::pin(async move {
+            let locks = opening != Opening::Shared;
+            if opening == Opening::Made {
+                let values: Values<'_> = &[(&key.namespace, Type::TEXT), (&key.name, Type::TEXT)];
+                session.write(&sql.sql(MADE), values).await?;
+            }
+            let tx = TypeTx::begin(session, &sql, &key, locks).await?;
+            work(tx).await
         })
-        .await
+    });
+    let then = move |done: &T| then(&wakes, done);
+    store.connections.call_then(call, then).await
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use delayq_core::Result;
 use delayq_core::time::duration_ms;
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 use tracing::debug;
 
@@ -13,16 +14,13 @@ use crate::connection::{Connections, Session, Values, WeakConnections};
 use crate::error::Outcome;
 use crate::row::signed;
 use crate::statements::Statements;
+use crate::vacuum::Vacuum;
 
 /// The time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tasks that one statement forgets.
 const STEP: i32 = 1_000;
-
-/// Dead rows from which on the table is vacuumed: the server itself looks once a minute, and a busy
-/// type leaves more than that in a second.
-const MIN_DEAD_ROWS: i64 = 20_000;
 
 const FOLD: &str = "SELECT {s}.fold_v1($1)";
 /// Rows of the ledger that one statement folds.
@@ -31,10 +29,28 @@ const FORGET: &str = "SELECT o_forgotten, o_last FROM {s}.forget_v1($1, $2, $3, 
 const WITH_ENDS: &str = "SELECT t.id FROM {s}.types t JOIN {s}.counts c ON c.type = t.id \
     WHERE t.namespace = $1 AND c.ended > 0";
 const NOW: &str = "SELECT {s}.clock_us() / 1000";
-const DEAD_ROWS: &str = "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables \
-    WHERE schemaname = $1 AND relname = 'tasks'";
 const OLD_REPLIES: &str = "DELETE FROM {s}.replies WHERE ctid = ANY (ARRAY(SELECT ctid \
     FROM {s}.replies WHERE until <= {s}.clock_us() / 1000 ORDER BY until LIMIT 1000))";
+
+/// How long floors count. What lies below one by then was committed late, or ended after the clock
+/// was set back.
+const FLOORS_FOR: Duration = Duration::from_mins(1);
+
+/// By type, the time below which no ended task is to be forgotten.
+#[derive(Debug, Default)]
+struct Floors {
+    of: HashMap<i32, i64>,
+    since: Option<Instant>,
+}
+
+impl Floors {
+    fn renew(&mut self) {
+        if self.since.is_none_or(|since| since.elapsed() >= FLOORS_FOR) {
+            self.of.clear();
+            self.since = Some(Instant::now());
+        }
+    }
+}
 
 /// What upkeep needs to know.
 #[derive(Clone, Debug)]
@@ -53,19 +69,25 @@ impl Upkeep {
 
     /// Runs until the store is gone.
     pub(crate) async fn follow(self, connections: WeakConnections) {
-        let mut floors = HashMap::new();
+        let mut floors = Floors::default();
+        let mut vacuum = Vacuum::new(&self.sql);
         loop {
             tokio::time::sleep(INTERVAL).await;
             let Some(open) = connections.upgrade() else {
                 return;
             };
-            if let Err(error) = self.round(&open, &mut floors).await {
+            if let Err(error) = self.round(&open, &mut floors, &mut vacuum).await {
                 debug!(%error, "the upkeep is behind");
             }
         }
     }
 
-    async fn round(&self, open: &Connections, floors: &mut HashMap<i32, i64>) -> Result<()> {
+    async fn round(
+        &self,
+        open: &Connections,
+        floors: &mut Floors,
+        vacuum: &mut Vacuum,
+    ) -> Result<()> {
         let sql = self.sql.clone();
         let folded = open.attempt_here(move |session: &mut Session| {
             let sql = sql.clone();
@@ -84,12 +106,13 @@ impl Upkeep {
             })
         });
         let is_ours = folded.await?.is_some();
+        floors.renew();
         for id in self.types_with_ends(open).await? {
-            let floor = floors.entry(id).or_insert(0);
+            let floor = floors.of.entry(id).or_insert(0);
             *floor = self.forget(open, id, *floor).await?;
         }
         if is_ours {
-            self.vacuum(open).await?;
+            vacuum.look(open).await?;
         }
         Ok(())
     }
@@ -142,28 +165,5 @@ impl Upkeep {
                 return Ok(floor);
             }
         }
-    }
-
-    async fn vacuum(&self, open: &Connections) -> Result<()> {
-        let sql = self.sql.clone();
-        let call = open.attempt_here(move |session: &mut Session| {
-            let sql = sql.clone();
-            Box::pin(async move {
-                let schema = sql.schema().to_owned();
-                let rows = session.ask(DEAD_ROWS, &[(&schema, Type::TEXT)]).await?;
-                let Some(row) = rows.first() else {
-                    return Ok(());
-                };
-                let (dead, live): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                if dead > MIN_DEAD_ROWS.max(live / 5) {
-                    let vacuum = format!(
-                        "VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) {schema}.tasks"
-                    );
-                    session.run(&vacuum).await?;
-                }
-                Ok(())
-            })
-        });
-        call.await
     }
 }

@@ -1,19 +1,23 @@
 //! Wake-ups of handlers, in this process and in others.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delayq_core::name::TaskType;
 use delayq_core::store::{Wakeup, Wakeups};
 use delayq_core::time::{Clock, SystemClock, Timestamp};
-use tokio::sync::{broadcast, mpsc};
-use tokio_postgres::AsyncMessage;
+use futures_util::future::select;
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::timeout;
 use tokio_postgres::types::Type;
+use tokio_postgres::{AsyncMessage, Client};
 use tracing::{debug, warn};
 
-use crate::config::PostgresConfig;
-use crate::connection::{Connections, Session};
+use crate::connection::{Connections, Driver, Line, Session};
+use crate::error::Outcome;
 
 /// Number of wake-ups that a slow listener may be behind before it is told to claim from every
 /// type.
@@ -49,11 +53,7 @@ struct Inner {
 
 impl Wakes {
     /// Starts the listener and the notifier.
-    pub(crate) fn start(
-        connections: &Connections,
-        config: &PostgresConfig,
-        namespace: &str,
-    ) -> Self {
+    pub(crate) fn start(connections: &Connections, schema: &str, namespace: &str) -> Self {
         let (away, notifications) = mpsc::unbounded_channel();
         let wakes = Self(Arc::new(Inner {
             namespace: namespace.to_owned(),
@@ -62,12 +62,16 @@ impl Wakes {
             away,
             planned: Mutex::default(),
         }));
-        let channel = format!("delayq_{}", config.schema);
-        if !config.is_deaf {
-            let server = config.listen.as_ref().unwrap_or(&config.server).clone();
-            let (heard, own) = (Arc::downgrade(&wakes.0), connections.downgrade());
-            let listen = format!("LISTEN {channel}");
-            drop(connections.spawn(listen_on(own, heard, server, listen)));
+        let channel = format!("delayq_{schema}");
+        if let Some(line) = connections.direct() {
+            let listener = Listener {
+                line: line.clone(),
+                runtime: connections.runtime().clone(),
+                heard: Arc::downgrade(&wakes.0),
+                listen: format!("LISTEN {channel}"),
+                patience: connections.timeout(),
+            };
+            drop(connections.spawn(listener.run(connections.closing())));
         }
         let prefix = format!("{} {}", wakes.0.namespace, wakes.0.own);
         let own = connections.downgrade();
@@ -135,47 +139,60 @@ impl Inner {
     }
 }
 
-/// Listens until the store is gone, over one connection after the other.
-async fn listen_on(
-    connections: crate::connection::WeakConnections,
+/// Hears wake-ups of other processes, over one connection after the other.
+struct Listener {
+    line: Line,
+    runtime: Handle,
     heard: std::sync::Weak<Inner>,
-    server: tokio_postgres::Config,
     listen: String,
-) {
-    let mut is_known = false;
-    loop {
-        let Some(open) = connections.upgrade() else {
-            return;
-        };
-        let waked = heard.clone();
-        let connected = open.open(&server, move |message| {
+    /// How long the server may take to begin.
+    patience: Duration,
+}
+
+impl Listener {
+    /// Listens until the store is gone or closed.
+    async fn run(self, mut closing: watch::Receiver<bool>) {
+        let closed = pin!(closing.wait_for(|is_closed| *is_closed));
+        let listening = pin!(self.listen());
+        drop(select(listening, closed).await);
+    }
+
+    async fn listen(&self) {
+        let mut is_known = false;
+        loop {
+            match timeout(self.patience, self.begin()).await {
+                Ok(Ok((client, mut driver))) => {
+                    is_known = true;
+                    // What was said meanwhile was missed.
+                    if let Some(wakes) = self.heard.upgrade() {
+                        let _ = wakes.local.send(Wakeup::All);
+                    }
+                    driver.ended().await;
+                    drop(client);
+                }
+                Ok(Err(error)) if !is_known => {
+                    is_known = true;
+                    warn!(
+                        ?error,
+                        "cannot listen to wake-ups: handlers look once a second"
+                    );
+                }
+                failed => debug!(is_late = failed.is_err(), "cannot listen to wake-ups"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn begin(&self) -> Outcome<(Client, Driver)> {
+        let waked = self.heard.clone();
+        let opened = self.line.open(&self.runtime, move |message| {
             if let (AsyncMessage::Notification(note), Some(wakes)) = (message, waked.upgrade()) {
                 wakes.hear(note.payload());
             }
         });
-        let connected = connected.await;
-        drop(open);
-        match connected {
-            Ok((client, driver)) => match client.batch_execute(&listen).await {
-                Ok(()) => {
-                    is_known = true;
-                    // What was said meanwhile was missed.
-                    if let Some(wakes) = heard.upgrade() {
-                        let _ = wakes.local.send(Wakeup::All);
-                    }
-                    let _ = driver.await;
-                }
-                Err(error) => {
-                    warn!(%error, "cannot listen to wake-ups: handlers look once a second");
-                }
-            },
-            Err(error) if !is_known => {
-                warn!(%error, "cannot listen to wake-ups: handlers look once a second");
-                is_known = true;
-            }
-            Err(error) => debug!(%error, "cannot listen to wake-ups"),
-        }
-        tokio::time::sleep(AGAIN).await;
+        let (client, driver) = opened.await?;
+        client.batch_execute(&self.listen).await?;
+        Ok((client, driver))
     }
 }
 

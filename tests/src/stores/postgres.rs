@@ -9,6 +9,7 @@ use delayq_core::{Store, TaskId, TaskType};
 use delayq_postgres::PostgresStore;
 use delayq_testing::contract::{Damage, Damageable, StoreUnderTest};
 
+use crate::pgbouncer::Pgbouncer;
 use crate::postgres_server::PostgresServer;
 
 /// Stores in the database that all tests of a process share; each test has a namespace of its own.
@@ -19,6 +20,35 @@ pub struct Postgres;
 impl StoreUnderTest for Postgres {
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
         let url = format!("{}?connections=4", PostgresServer::shared().url());
+        PostgresStore::connect(&url, options).await.unwrap()
+    }
+
+    async fn advance(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
+/// The same behind a pooler in transaction mode, if one is installed.
+#[derive(Clone, Copy, Debug)]
+pub enum PooledPostgres {
+    /// With a direct connection for wake-ups.
+    Hearing,
+    /// Without one.
+    Deaf,
+}
+
+#[async_trait]
+impl StoreUnderTest for PooledPostgres {
+    async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
+        let server = PostgresServer::shared();
+        let Some(pooler) = Pgbouncer::shared() else {
+            return Postgres.open(options).await;
+        };
+        let listen = match self {
+            Self::Hearing => server.url(),
+            Self::Deaf => "none".to_owned(),
+        };
+        let url = format!("{}?connections=4&listen={listen}", pooler.url());
         PostgresStore::connect(&url, options).await.unwrap()
     }
 

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::command::Command;
 use crate::command::migrate::MigrateArgs;
 use crate::command::profile::ProfileCommand;
+use crate::command::relay::RelayCommand;
 use crate::connection::StoreArgs;
 
 /// Exit codes, for --help and the man page.
@@ -40,6 +41,9 @@ pub(crate) enum Action {
         after_help = "Examples:\n  delayq --url postgres://owner@db/shop migrate --roles\n  delayq migrate --sql > delayq.sql"
     )]
     Migrate(MigrateArgs),
+    /// Relay the tasks of an outbox to the store, or look after it.
+    #[command(subcommand)]
+    Relay(RelayCommand),
     /// Print the version.
     #[command(after_help = "Examples:\n  delayq version\n  delayq version -o json")]
     Version,

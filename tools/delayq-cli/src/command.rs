@@ -25,6 +25,7 @@ mod pause;
 pub(crate) mod profile;
 mod purge;
 mod recurring;
+pub(crate) mod relay;
 mod send;
 mod show;
 mod stats;

@@ -185,6 +185,23 @@ pub(crate) fn url(args: &StoreArgs) -> Result<String, Failure> {
     Ok(place(args, &args.profiles()?)?.0)
 }
 
+/// The namespace that the arguments, the environment or the file name.
+pub(crate) fn namespace(args: &StoreArgs) -> Result<Namespace, Failure> {
+    let file = args.profiles()?;
+    match place(args, &file) {
+        Ok((_, options)) => Ok(options.namespace),
+        // The store need not be named.
+        Err(_) => Ok(match &args.namespace {
+            Some(namespace) => Namespace::new(namespace)?,
+            None => {
+                file.config()?
+                    .store_options(StoreOptions::default())
+                    .namespace
+            }
+        }),
+    }
+}
+
 async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitService, Failure> {
     let (url, options) = place(args, file)?;
     let url = existing(&url)?;

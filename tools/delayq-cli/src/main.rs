@@ -114,6 +114,7 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
         Action::Migrate(migrate) => {
             runtime()?.block_on(command::migrate::run(&migrate, &cli.store))
         }
+        Action::Relay(command) => runtime()?.block_on(command::relay::run(command, &cli.store)),
         Action::Store(command) => runtime()?.block_on(async {
             let tasks = connection::open(&cli.store).await?;
             let operator = actor::operator(&tasks, cli.store.actor.as_deref());

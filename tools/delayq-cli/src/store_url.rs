@@ -54,6 +54,17 @@ pub(crate) fn is_postgres(url: &str) -> bool {
     matches!(split(url.trim()).0, "postgres://" | "postgresql://")
 }
 
+/// The URL without its durability class, which is an option of every store.
+pub(crate) fn without_class(url: &str) -> String {
+    let Some((place, query)) = url.split_once('?') else {
+        return url.to_owned();
+    };
+    let rest = query
+        .split('&')
+        .filter(|one| !one.starts_with("durability="));
+    format!("{place}?{}", rest.collect::<Vec<_>>().join("&"))
+}
+
 /// True for the URL of a server that names a namespace.
 pub(crate) fn has_namespace(url: &str) -> bool {
     let (scheme, rest) = split(url.trim_end());

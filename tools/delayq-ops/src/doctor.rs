@@ -40,9 +40,10 @@ pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>>
 /// The settings of the store are checked by [`Store::check`](delayq_plugin::Store::check), as at
 /// each start of a plugin: for Redis the version, durability, replicas, eviction, memory and rights
 /// of the user; for PostgreSQL the version, durability, encoding and isolation; for SQLite journal
-/// and sync. It also checks clocks, versions of the instances, types that nobody serves, dead and
-/// overdue tasks, pauses without an end, locks of instances that are gone, and processes that crash
-/// again and again. Takes up to four calls for each type, for at most 1,000 types.
+/// and sync. What becomes a problem of the store later is a warning. It also checks clocks,
+/// versions of the instances, types that nobody serves, dead and overdue tasks, pauses without an
+/// end, locks of instances that are gone, and processes that crash again and again. Takes up to
+/// four calls for each type, for at most 1,000 types.
 ///
 /// If the store does not answer, that is the only finding. Any other failed call is a finding, too,
 /// and the other calls are still made.
@@ -73,6 +74,16 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
              PostgreSQL with synchronous_commit on",
         ));
     }
+    let concerns = tasks.store().concerns().await.unwrap_or_default();
+    findings.extend(concerns.into_iter().map(|one| {
+        Finding::new(
+            Severity::Warning,
+            Symptom::Concern,
+            one.found,
+            &one.why,
+            &one.fix,
+        )
+    }));
     let looked = look(tasks, &mut findings).await;
     if let Err(error) = looked {
         findings.push(of_store(&error));

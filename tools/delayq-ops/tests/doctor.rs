@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use delayq_ops::{Severity, Symptom, doctor, doctor_at};
 use delayq_plugin::store::{
-    AttemptEnd, Bucket, ClaimRequest, Durability, Layer, MemoryStore, Settlement, StoreCall,
-    StoreOptions,
+    AttemptEnd, Bucket, ClaimRequest, Concern, Durability, Layer, MemoryStore, Settlement,
+    StoreCall, StoreOptions,
 };
 use delayq_plugin::{
     Clock, DelayQueueJob, Error, InstanceId, InstanceInfo, Store, TaskSubmitService, TaskType,
@@ -56,6 +56,34 @@ async fn announce(tasks: &TaskSubmitService, id: &InstanceId, version: &str) {
         .announce(&instance.serving(&types), minutes(600))
         .await
         .unwrap();
+}
+
+/// A store with a concern.
+#[derive(Debug)]
+struct Concerned(MemoryStore);
+
+impl Layer for Concerned {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn concerns(&self) -> delayq_plugin::Result<Vec<Concern>> {
+        Ok(vec![Concern::new("it grows", "somebody waits", "end it")])
+    }
+}
+
+#[tokio::test]
+async fn a_concern_of_the_store_is_a_warning_with_what_to_do() {
+    let clock = Arc::new(VirtualClock::default());
+    let store = Concerned(MemoryStore::new(clock, StoreOptions::default()));
+    let found = doctor(&TaskSubmitService::new(Arc::new(store))).await;
+    let mut found = found.into_iter();
+    let concern = found.find(|one| one.symptom == Symptom::Concern).unwrap();
+    assert_eq!(concern.severity, Severity::Warning);
+    assert_eq!(
+        (concern.found.as_str(), concern.fix.as_str()),
+        ("it grows", "end it")
+    );
 }
 
 #[tokio::test]

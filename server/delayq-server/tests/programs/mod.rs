@@ -1,5 +1,5 @@
 //! Programs of other languages: where `cargo xtask test` installs what they need, and how one is
-//! run to its end.
+//! run to its end. Tests of other packages include this file, too.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -13,22 +13,28 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How long a program may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// The folder of the workspace, above the package that includes this file.
+fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = package.ancestors();
+    let root = folders.find(|folder| folder.join("Cargo.lock").is_file());
+    root.expect("the package stands in the workspace")
+}
+
 /// What `go` is told, as `cargo xtask test` does when it builds the clients: so the standard
 /// library is compiled once, and kept with all else that is built.
 #[allow(dead_code, reason = "not every test program runs Go")]
 pub(crate) fn go_variables() -> [(&'static str, OsString); 2] {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let flags = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
     [
         ("GOFLAGS", flags.into()),
-        ("GOCACHE", root.join("target/go-cache").into()),
+        ("GOCACHE", root().join("target/go-cache").into()),
     ]
 }
 
 /// A path in what was installed; `None`, and a line, where it is not there.
 pub(crate) fn installed(path: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let found = root.join("target/clients").join(path);
+    let found = root().join("target/clients").join(path);
     if found.exists() {
         return Some(found);
     }
@@ -39,8 +45,8 @@ pub(crate) fn installed(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs it, and fails with what it printed unless it succeeds.
-pub(crate) fn succeeds(command: &mut Command) {
+/// Runs it, and returns what it printed to its output. Fails with all of it unless it succeeds.
+pub(crate) fn succeeds(command: &mut Command) -> String {
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -59,4 +65,5 @@ pub(crate) fn succeeds(command: &mut Command) {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     let status = output.status;
     assert!(status.success(), "{command:?}: {status}\n{out}{err}");
+    out.into_owned()
 }

@@ -56,6 +56,7 @@ DECLARE
     v_now bigint := v_us / 1000;
     v_type int;
     v_at bigint;
+    v_submitted bigint;
     v_one record;
 BEGIN
     SELECT id INTO v_type FROM types WHERE namespace = p_namespace AND name = p_name;
@@ -70,14 +71,15 @@ BEGIN
     LOOP
         o_n := v_one.n;
         o_due := NULL;
-        SELECT state, at INTO o_state, v_at FROM tasks
+        SELECT state, at, submitted INTO o_state, v_at, v_submitted FROM tasks
             WHERE type = v_type AND id = v_one.id FOR UPDATE;
         IF NOT FOUND OR o_state > 2 AND v_at + p_retention <= v_now THEN
             o_outcome := 3;
         ELSIF o_state = 0 THEN
             o_outcome := 0;
-            o_due := v_one.due;
-            UPDATE tasks SET at = v_one.due, due = v_one.due, delay = NULL
+            -- The submit time of a task with a delay is rounded up.
+            o_due := greatest(v_one.due, v_submitted);
+            UPDATE tasks SET at = o_due, due = o_due, delay = NULL
                 WHERE type = v_type AND id = v_one.id;
         ELSE
             o_outcome := o_state;

@@ -29,29 +29,39 @@ BEGIN
     END IF;
 END $$;
 
--- Up to p_limit running tasks whose lock has expired, locked.
-CREATE FUNCTION expired_v1(p_type int, p_now bigint, p_limit int) RETURNS SETOF tasks
-PINNED LANGUAGE sql AS $$
-    SELECT t.* FROM tasks t WHERE t.type = p_type AND t.state = 1 AND t.at <= p_now
+-- Up to p_limit running tasks whose lock has expired, locked. p_floor: none that expires below has
+-- a lock, as far as the caller knows.
+CREATE FUNCTION expired_v1(p_type int, p_now bigint, p_limit int, p_floor bigint)
+RETURNS SETOF tasks PINNED LANGUAGE sql AS $$
+    SELECT t.* FROM tasks t
+        WHERE t.type = p_type AND t.state = 1 AND t.at <= p_now AND t.at >= p_floor
         ORDER BY t.at, t.id LIMIT p_limit FOR UPDATE SKIP LOCKED
 $$;
 
--- Up to p_limit due tasks, locked.
-CREATE FUNCTION due_v1(p_type int, p_now bigint, p_limit int) RETURNS SETOF tasks
-PINNED LANGUAGE sql AS $$
-    SELECT t.* FROM tasks t WHERE t.type = p_type AND t.state = 0 AND t.at <= p_now
+-- Up to p_limit due tasks, locked. p_floor: none is due below, as far as the caller knows.
+CREATE FUNCTION due_v1(p_type int, p_now bigint, p_limit int, p_floor bigint)
+RETURNS SETOF tasks PINNED LANGUAGE sql AS $$
+    SELECT t.* FROM tasks t
+        WHERE t.type = p_type AND t.state = 0 AND t.at <= p_now AND t.at >= p_floor
         ORDER BY t.at, t.id LIMIT p_limit FOR UPDATE SKIP LOCKED
 $$;
 
--- The first due time, and the first expiry of a lock.
-CREATE FUNCTION next_v1(p_type int) RETURNS TABLE (o_due bigint, o_lock bigint)
-PINNED LANGUAGE sql AS $$
-    SELECT
-        (SELECT t.at FROM tasks t WHERE t.type = p_type AND t.state = 0
-            ORDER BY t.at, t.id LIMIT 1),
-        (SELECT t.at FROM tasks t WHERE t.type = p_type AND t.state = 1
-            ORDER BY t.at, t.id LIMIT 1)
-$$;
+-- The first due time, and the first expiry of a lock, each from a floor on. o_scan_us: how long it
+-- took to find them.
+CREATE FUNCTION next_v1(p_type int, p_due_floor bigint, p_lock_floor bigint)
+RETURNS TABLE (o_due bigint, o_lock bigint, o_scan_us bigint) PINNED LANGUAGE plpgsql AS $$
+DECLARE
+    v_started bigint := clock_us();
+BEGIN
+    SELECT t.at INTO o_due FROM tasks t
+        WHERE t.type = p_type AND t.state = 0 AND t.at >= p_due_floor
+        ORDER BY t.at, t.id LIMIT 1;
+    SELECT t.at INTO o_lock FROM tasks t
+        WHERE t.type = p_type AND t.state = 1 AND t.at >= p_lock_floor
+        ORDER BY t.at, t.id LIMIT 1;
+    o_scan_us := clock_us() - v_started;
+    RETURN NEXT;
+END $$;
 
 -- A page of the tasks in a state after a position: earliest first, ended ones latest first.
 CREATE FUNCTION list_v1(p_type int, p_state int, p_at bigint, p_id text, p_limit int, p_lock boolean)

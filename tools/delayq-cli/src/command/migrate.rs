@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::answer::CommandResult;
 use crate::connection::{self, StoreArgs};
 use crate::failure::Failure;
-use crate::store_url::is_postgres;
+use crate::store_url::{is_postgres, without_class};
 
 /// What to do.
 #[derive(Debug, clap::Args)]
@@ -36,17 +36,6 @@ fn migration(args: &MigrateArgs, store: &StoreArgs) -> Result<PostgresMigration,
     } else {
         migration
     })
-}
-
-/// The URL without its durability class, which is an option of every store.
-fn without_class(url: &str) -> String {
-    let Some((place, query)) = url.split_once('?') else {
-        return url.to_owned();
-    };
-    let rest = query
-        .split('&')
-        .filter(|one| !one.starts_with("durability="));
-    format!("{place}?{}", rest.collect::<Vec<_>>().join("&"))
 }
 
 /// Prints the statements.

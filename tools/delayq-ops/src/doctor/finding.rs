@@ -112,6 +112,8 @@ pub enum Symptom {
     Store,
     /// The store keeps tasks in memory only.
     Volatile,
+    /// It becomes a problem of the store later.
+    Concern,
     /// The clocks of this host and of the store differ by more than 500 ms.
     Clocks,
     /// Instances of several releases run.
