@@ -22,7 +22,8 @@ impl SqlPlace {
         Self { schema, namespace }
     }
 
-    /// The statement that makes a call, and answers in the column `answer`. Its parameter `$1` is the request.
+    /// The statement that makes a call. Its parameter `$1` is the request, and its column `answer`
+    /// the answer.
     #[must_use]
     pub fn statement(&self) -> String {
         format!("SELECT {}.within_v1($1::text) AS answer", self.schema)

@@ -3,16 +3,16 @@
 use std::process::Command;
 
 // One server fixture for all tests, without the rest of their dependencies.
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "other tests use more of it")]
 #[path = "../../../tests/src/postgres_server.rs"]
 mod postgres_server;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "other tests use more of it")]
 #[path = "../../../tests/src/program_folders.rs"]
 mod program_folders;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "other tests use more of it")]
 #[path = "../../../tests/src/unprivileged.rs"]
 mod unprivileged;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "other tests use more of it")]
 #[path = "../../../tests/src/watched_process.rs"]
 mod watched_process;
 

@@ -1,5 +1,11 @@
 //! Tasks in transactions of diesel.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it shows what it is told"
+)]
+
 use delayq_clients::{AnyError, paid, url};
 use delayq_plugin::{
     DelayQueueJob, DelayQueuePlugin, TaskContext, TaskResult, TaskSubmitService, seconds,
@@ -9,9 +15,14 @@ use delayq_transaction::Diesel;
 use diesel::sql_types::Text;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
-/// Diesel blocks, so this runs on a thread for that. `block_on` makes the call from inside the
-/// closure of the transaction.
+/// Makes a call from inside the closure of a transaction, which diesel runs on this thread. Needs a
+/// runtime with several threads.
+fn wait<F: Future>(call: F) -> F::Output {
+    block_in_place(|| Handle::current().block_on(call))
+}
+
 fn place(tasks: &TaskSubmitService, order: &str) -> Result<(), AnyError> {
     let mut shop = PgConnection::establish(&url())?;
     shop.transaction(|tx| {
@@ -19,7 +30,7 @@ fn place(tasks: &TaskSubmitService, order: &str) -> Result<(), AnyError> {
             .bind::<Text, _>(order)
             .execute(tx)?;
         let job = DelayQueueJob::raw("order.pay", order).id(order);
-        Handle::current().block_on(tasks.send(job).within(&mut Diesel(tx)))?;
+        wait(tasks.send(job).within(&mut Diesel(tx)))?;
         Ok(())
     })
 }
@@ -31,7 +42,7 @@ fn pay(order: &str, cx: &TaskContext) -> TaskResult {
         diesel::sql_query("INSERT INTO payments VALUES ($1)")
             .bind::<Text, _>(order)
             .execute(tx)?;
-        Handle::current().block_on(cx.settle_within(&mut Diesel(tx)))?;
+        wait(cx.settle_within(&mut Diesel(tx)))?;
         Ok::<_, AnyError>(())
     })?;
     Ok(())
@@ -42,10 +53,10 @@ fn refused(tasks: &TaskSubmitService) -> Result<(), AnyError> {
     let mut shop = PgConnection::establish(&url())?;
     shop.transaction(|tx| {
         let job = DelayQueueJob::raw("order.pay", "o-2").id("o-2");
-        Handle::current().block_on(tasks.send(job).within(&mut Diesel(tx)))?;
+        wait(tasks.send(job).within(&mut Diesel(tx)))?;
         let _ = diesel::sql_query("SELECT 1/0").execute(tx);
         let cancel = tasks.cancel("order.pay", "o-1");
-        let _ = Handle::current().block_on(cancel.within(&mut Diesel(tx)))?;
+        let _ = wait(cancel.within(&mut Diesel(tx)))?;
         Ok(())
     })
 }

@@ -1,5 +1,11 @@
 //! Tasks in transactions of diesel-async.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it shows what it is told"
+)]
+
 use delayq_clients::{AnyError, paid, url};
 use delayq_plugin::{
     DelayQueueJob, DelayQueuePlugin, TaskContext, TaskResult, TaskSubmitService, seconds,
