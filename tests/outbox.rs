@@ -22,6 +22,7 @@ use delayq_core::{
 };
 use delayq_postgres::{Outbox, OutboxRelay, PostgresConfig};
 use delayq_tests::postgres_server::PostgresServer;
+use delayq_tests::sql_session::SqlSession;
 
 const TYPE: &str = "order.cancel";
 
@@ -145,6 +146,54 @@ async fn relays_that_die_at_any_step_apply_each_call_once() {
     let stats = store.stats(&task_type()).await.unwrap();
     assert_eq!((stats.scheduled, stats.running), (0, 0));
     assert_eq!(outbox.status().await.unwrap().aside, 0);
+}
+
+/// Calls that have to wait, and many calls for one task, hold up nobody else.
+#[tokio::test]
+async fn a_full_type_and_a_busy_task_do_not_starve_the_others() {
+    let (server, outbox, store) = shop("busy").await;
+    let mut full = TypeSettings::default();
+    full.max_pending = Some(1).into();
+    store.configure_type(&task_type(), &full).await.unwrap();
+    server.sql(
+        "busy",
+        "SELECT delayq.send('order.cancel', 'f-' || n, '', '{\"delay\": \"1 hour\"}') \
+             FROM generate_series(1, 6000) n; \
+         SELECT delayq.send('other', 'x', '0', '{\"delay\": \"1 hour\"}'); \
+         SELECT delayq.reschedule('other', 'x', jsonb_build_object('delay_ms', 3600000 + n)) \
+             FROM generate_series(1, 300) n; \
+         SELECT delayq.update('other', 'x', 'last')",
+    );
+    let relay = relay(&outbox, &store);
+    let (other, id) = (TaskType::new("other").unwrap(), TaskId::new("x").unwrap());
+    delayq_tests::rig::until("the calls of the other type", async || {
+        relay.relay_waiting().await.unwrap();
+        let found = store.find(&other, &id).await.unwrap();
+        found.filter(|task| task.message.as_deref() == Some(b"last"))
+    })
+    .await;
+    assert_eq!(outbox.status().await.unwrap().waiting, 5_999);
+}
+
+/// A transaction that has sent a task where it is now ends before the tasks are elsewhere.
+#[tokio::test]
+async fn an_outbox_begins_and_ends_between_transactions() {
+    let (server, outbox, _) = shop("between").await;
+    let mut session = SqlSession::open(server, "between");
+    session.run("BEGIN; SELECT delayq.send('order.cancel', 'a', '');");
+    let end = outbox.end().await.unwrap_err();
+    assert!(end.to_string().contains("stays open"), "{end}");
+    session.run("ROLLBACK;");
+    outbox.end().await.unwrap();
+    session.run("BEGIN; SELECT delayq.send('order.cancel', 'a', '');");
+    let begin = outbox.begin();
+    let committed = async { session.run("COMMIT;") };
+    let (begin, _) = tokio::join!(begin, committed);
+    let begin = begin.unwrap_err();
+    assert!(
+        begin.to_string().contains("has tasks in this database"),
+        "{begin}"
+    );
 }
 
 #[tokio::test]

@@ -197,10 +197,54 @@ async fn sql_and_rust_write_the_same_task() {
             "find('t', 'i', '{\"nix\": 1}')",
             "this version knows: namespace",
         ),
+        (
+            r#"within_v1('{"call": "reschedule", "type": "t", "ids": ["i"]}')"#,
+            "a delay or a time",
+        ),
+        (
+            r#"within_v1('{"call": "reschedule", "type": "t", "ids": ["i"], "at_ms": 1e18}')"#,
+            "year 9999",
+        ),
     ] {
         let said = server.sql("same", &format!("SELECT told($t$SELECT delayq.{call}$t$)"));
         assert!(said.contains(told), "{call}: {said}");
     }
+    store.close().await;
+}
+
+/// A settlement in a transaction waits for a cancel that is under way, and decides by what it left.
+#[tokio::test]
+async fn a_settlement_that_meets_a_cancel_ends_the_attempt_once() {
+    let (server, store) = shop("races").await;
+    server.sql("races", &order(1));
+    let claimed = claim(&store).await;
+    server.sql(
+        "races",
+        "SELECT delayq.send('order.cancel', 'o-1', 'again', '{\"again_if_running\": true}')",
+    );
+    let settle = |fence: &str| {
+        format!(
+            "SELECT delayq.done_within_v1('{{\"type\": \"order.cancel\", \"id\": \"o-1\"{fence}}}')\
+             ::json -> 'outcomes' -> 0 ->> 'outcome';"
+        )
+    };
+    // Without a fence nothing is settled, whatever the task does.
+    assert_eq!(server.sql("races", &settle("")), "lock_lost");
+    let mut cancels = SqlSession::open(server, "races");
+    cancels.run("BEGIN; SELECT delayq.cancel('order.cancel', 'o-1');");
+    let fence = format!(", \"fence\": {}", claimed[0].lock.fence);
+    let settling = std::thread::spawn(move || server.sql("races", &settle(&fence)));
+    delayq_tests::rig::until("the settlement waits", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'races' \
+                       AND wait_event_type = 'Lock'";
+        (server.sql("races", waiting) == "1").then_some(())
+    })
+    .await;
+    cancels.run("COMMIT;");
+    assert_eq!(settling.join().unwrap(), "done");
+    assert_eq!(state(&store, "o-1").await, Some(TaskState::Done));
+    let report = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!(report.problems, []);
     store.close().await;
 }
 
@@ -213,7 +257,7 @@ async fn an_attempt_is_done_with_the_transaction_or_not_at_all() {
     let claimed = claim(&store).await;
     let settle = |id: &str, fence: u64| {
         format!(
-            "SELECT delayq.within_v1('{{\"call\": \"settle\", \"type\": \"order.cancel\", \
+            "SELECT delayq.done_within_v1('{{\"type\": \"order.cancel\", \
              \"id\": \"{id}\", \"fence\": {fence}}}')::json -> 'outcomes' -> 0 ->> 'outcome';"
         )
     };
@@ -293,6 +337,7 @@ async fn groups_of_roles_have_their_rights_and_no_others() {
     assert_eq!(as_shop(send), "accepted");
     assert_eq!(as_shop("SELECT count(*) FROM delayq.tasks;"), "");
     assert_eq!(as_shop("SELECT delayq.fold_v1(1);"), "");
+    assert_eq!(as_shop("SELECT delayq.done_within_v1('{}');"), "");
 
     // A worker runs tasks with a role that changes no schema.
     let worker = open(&at("runs")).await.unwrap();
@@ -338,6 +383,30 @@ async fn a_migration_completes_a_schema_and_leaves_a_newer_one_alone() {
     let open_to_all = "SELECT count(*) FROM pg_proc p, aclexplode(p.proacl) a \
          WHERE p.pronamespace = 'delayq'::regnamespace AND a.grantee = 0";
     assert_eq!(server.sql("migrations", open_to_all), "0");
+
+    // A schema of a newer release is not taken back, and one of others is left alone.
+    server.sql("migrations", "UPDATE delayq.meta SET version = 7");
+    let newer = migrate().run().await.unwrap_err();
+    assert!(
+        matches!(newer, Error::Incompatible { found: 7, .. }),
+        "{newer}"
+    );
+    server.sql("migrations", "UPDATE delayq.meta SET version = 1");
+    server.sql(
+        "migrations",
+        "CREATE SCHEMA shop CREATE TABLE carts (number int)",
+    );
+    for (schema, told) in [
+        ("public", "of others"),
+        ("shop", "of others"),
+        ("user", "a word of SQL"),
+    ] {
+        let mut config = PostgresConfig::parse(&server.url_of("migrations")).unwrap();
+        config.schema = schema.to_owned();
+        let refused = PostgresMigration::new(config).run().await;
+        let refused = refused.expect_err(schema).to_string();
+        assert!(refused.contains(told), "{schema}: {refused}");
+    }
 
     // What the script makes is what a store makes.
     server.create_database("by_script");

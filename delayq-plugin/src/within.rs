@@ -98,6 +98,7 @@ impl<'t> Within<'t> {
     /// `LockLost`, `Transaction`.
     pub(crate) async fn settle(&mut self, cx: &TaskContext) -> Result<()> {
         let (task_type, id) = (cx.task_type(), cx.id());
+        self.statement = self.place.done_statement();
         let request = Body::new("settle").of(task_type, id);
         let request = request.with("fence", cx.fence());
         let reason = match self.call_one(request).await?.name() {

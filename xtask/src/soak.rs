@@ -118,7 +118,9 @@ fn parts(args: &Args) -> Vec<Part> {
         parts.push(Part::new(format!("chaos: {store}"), calls));
     }
     parts.push(Part::new("clients of PostgreSQL", clients()));
-    let orders = ORDER_KILLS.into_iter().fold(chaos::order_service(), Call::word);
+    let orders = ORDER_KILLS
+        .into_iter()
+        .fold(chaos::order_service(), Call::word);
     parts.push(Part::new("orders: postgres", vec![orders]));
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
     for store in POWER {

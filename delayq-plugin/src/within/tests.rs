@@ -35,7 +35,15 @@ impl Scripted {
 
 impl SqlTransaction for Scripted {
     async fn call(&mut self, statement: &str, request: &str) -> Result<String, BoxError> {
-        assert_eq!(statement, "SELECT delayq.within_v1($1::text) AS answer");
+        let function = if request.contains("\"settle\"") {
+            "done_within_v1"
+        } else {
+            "within_v1"
+        };
+        assert_eq!(
+            statement,
+            format!("SELECT delayq.{function}($1::text) AS answer")
+        );
         self.asked.push(serde_json::from_str(request)?);
         Ok(self.answers.pop().ok_or("it is gone")?.to_owned())
     }

@@ -19,11 +19,15 @@ use crate::{preflight, schema};
 const SET: &str = "SELECT {s}.set_relayed_v1($1, $2)";
 const LANES: &str = "SELECT {s}.lanes_v1($1)";
 const LEASE: &str = "SELECT {s}.lease_v1($1, $2, $3, $4)";
-const ROWS: &str = "SELECT * FROM {s}.outbox_v1($1, $2, $3)";
+const ROWS: &str = "SELECT (o_row).*, o_previous FROM {s}.outbox_v1($1, $2, $3)";
 const NOTE: &str = "SELECT {s}.relayed_v1($1, $2, $3, $4, $5, $6, $7)";
 const STATUS: &str = "SELECT o_now, o_waiting, o_oldest, o_aside FROM {s}.outbox_status_v1($1)";
 const ASIDE: &str = "SELECT seq, type, id, call, aside, error FROM {s}.outbox \
     WHERE namespace = $1 AND aside IS NOT NULL ORDER BY aside, seq LIMIT $2";
+/// How often, and after which pause, the place of the tasks is changed while transactions are open.
+const BEGIN_TRIES: usize = 100;
+const BEGIN_PAUSE: Duration = Duration::from_millis(50);
+
 const RESOLVE: &str = "SELECT {s}.resolve_aside_v1($1, $2, $3)";
 
 /// The outbox of a namespace in a PostgreSQL database.
@@ -101,18 +105,19 @@ impl Outbox {
     }
 
     async fn set_relayed(&self, is_relayed: bool) -> Result<()> {
-        let set = self.ask(SET, move |namespace| {
-            vec![text(namespace), (Box::new(is_relayed), Type::BOOL)]
-        });
-        if one(&set.await?, false)? {
-            return Ok(());
+        for _ in 0..BEGIN_TRIES {
+            let set = self.ask(SET, move |namespace| {
+                vec![text(namespace), (Box::new(is_relayed), Type::BOOL)]
+            });
+            match one(&set.await?, None::<bool>)? {
+                Some(true) => return Ok(()),
+                Some(false) => return Err(in_use(is_relayed)),
+                None => tokio::time::sleep(BEGIN_PAUSE).await,
+            }
         }
-        let reason = if is_relayed {
-            "it has tasks in this database: wait for their end, or name another namespace"
-        } else {
-            "its outbox has calls: let the relay apply them, or discard what is set aside"
-        };
-        Err(Error::invalid("namespace of the outbox", reason))
+        let text =
+            "a transaction that has sent or changed a task stays open: end it, and try again";
+        Err(Error::unavailable(self.place(), text))
     }
 
     /// How far the relay is behind.
@@ -208,7 +213,7 @@ impl Outbox {
         one(&rows.await?, false)
     }
 
-    /// The first calls of a lane, each of another task.
+    /// The first calls of a lane, in their order.
     pub(crate) async fn calls(&self, lane: i32, limit: i32) -> Result<Vec<Call>> {
         let rows = self.ask(ROWS, move |namespace| {
             vec![
@@ -279,6 +284,16 @@ impl Outbox {
         );
         call.await
     }
+}
+
+/// Why the tasks of a namespace cannot be elsewhere now.
+fn in_use(is_relayed: bool) -> Error {
+    let reason = if is_relayed {
+        "it has tasks in this database: wait for their end, or name another namespace"
+    } else {
+        "its outbox has calls: let the relay apply them, or discard what is set aside"
+    };
+    Error::invalid("namespace of the outbox", reason)
 }
 
 /// A value of a statement.

@@ -33,6 +33,8 @@ pub(crate) enum CallEnd {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) seq: i64,
+    /// The call for the same task that has to be applied first.
+    pub(crate) previous: Option<i64>,
     pub(crate) kind: CallKind,
     pub(crate) at: i64,
     pub(crate) due: Option<i64>,
@@ -83,6 +85,7 @@ impl Call {
         let message: Option<Vec<u8>> = row.try_get("message")?;
         Ok(Self {
             seq: row.try_get("seq")?,
+            previous: row.try_get("o_previous")?,
             kind: CallKind::of(row.try_get("call")?),
             at: row.try_get("at")?,
             due: row.try_get("due")?,

@@ -5,10 +5,12 @@
 //! task, which cannot have ended. A repeat of the third one finds that it is parked no more. So it
 //! does not matter how much later, or for how long ends are remembered.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::job::When;
+use delayq_core::state::TaskState;
 use delayq_core::store::{Store, SubmitOutcome};
 use delayq_core::task::TaskInfo;
 use delayq_core::{Error, Result};
@@ -24,9 +26,9 @@ const BATCH: i32 = 500;
 /// Number of calls to the other store at a time.
 const AT_A_TIME: usize = 32;
 /// How long a relay holds a lane at most without a sign of life.
-const LEASE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(30);
 /// A relay begins no step once it has held its lane for so long: a call to the other store ends
-/// within the rest.
+/// within the rest, unless its time limit is longer.
 const USABLE: Duration = Duration::from_secs(8);
 /// The time between two looks into an empty outbox.
 const POLL: Duration = Duration::from_millis(100);
@@ -89,11 +91,15 @@ impl OutboxRelay {
     /// # Errors
     /// The first error of one of the stores. What is not applied stays.
     pub async fn relay_waiting(&self) -> Result<u64> {
-        let mut applied = 0;
+        let (mut applied, mut failed) = (0, None);
         for lane in self.outbox.lanes().await? {
-            applied += self.relay_lane(lane).await?;
+            match self.relay_lane(lane).await {
+                Ok(count) => applied += count,
+                // The other lanes go on.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(applied)
+        failed.map_or(Ok(applied), Err)
     }
 
     async fn relay_lane(&self, lane: i32) -> Result<u64> {
@@ -104,17 +110,24 @@ impl OutboxRelay {
                 return Ok(applied);
             }
             let calls = self.outbox.calls(lane, BATCH).await?;
-            let is_last = calls.is_empty();
             let step = Step {
                 relay: self,
                 lane,
                 until,
             };
-            let Some(count) = step.apply(calls).await? else {
-                return Ok(applied);
-            };
-            applied += count;
-            if is_last || count == 0 {
+            let mut gone = HashSet::new();
+            for mut wave in waves(calls) {
+                wave.retain(|call| call.previous.is_none_or(|seq| gone.contains(&seq)));
+                if Instant::now() >= until || wave.is_empty() {
+                    break;
+                }
+                let Some(seqs) = step.apply(wave).await? else {
+                    return Ok(applied);
+                };
+                applied += seqs.len() as u64;
+                gone.extend(seqs);
+            }
+            if gone.is_empty() {
                 return Ok(applied);
             }
         }
@@ -129,8 +142,8 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The number of calls that have left the outbox; `None` if the lane was lost.
-    async fn apply(&self, calls: Vec<Call>) -> Result<Option<u64>> {
+    /// The calls that have left the outbox; `None` if the lane was lost.
+    async fn apply(&self, calls: Vec<Call>) -> Result<Option<Vec<i64>>> {
         let (sends, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::is_parkable);
         let (mut parked, new): (Vec<_>, Vec<_>) =
             sends.into_iter().partition(|call| call.is_parked);
@@ -147,7 +160,7 @@ impl Step<'_> {
                 Err(error) => failed = Some(error),
             }
         }
-        let mut count = applied(&ends);
+        let mut left = gone(&ends);
         if !self.note(&ends).await? {
             return Ok(None);
         }
@@ -165,11 +178,11 @@ impl Step<'_> {
                 Err(error) => failed = Some(error),
             }
         }
-        count += applied(&ends);
+        left.extend(gone(&ends));
         if !self.note(&ends).await? {
             return Ok(None);
         }
-        failed.map_or(Ok(Some(count)), Err)
+        failed.map_or(Ok(Some(left)), Err)
     }
 
     async fn note(&self, ends: &Ends) -> Result<bool> {
@@ -243,6 +256,11 @@ impl Step<'_> {
         if state.is_ended() {
             return Ok(CallEnd::Applied);
         }
+        if state == TaskState::Dead {
+            return Ok(CallEnd::Aside(
+                "another task has its id, and is dead".to_owned(),
+            ));
+        }
         let Some(found) = self.find(call).await? else {
             return Ok(CallEnd::Later(
                 "the task with its id has just gone".to_owned(),
@@ -262,10 +280,14 @@ impl Step<'_> {
         self.check_lane()?;
         let found = self.find(call).await?;
         if found.is_some_and(|found| call.is_parked_as(&found)) {
+            // Another relay may have the lane by now, and the application may have moved the task.
+            self.check_lane()?;
             let (task_type, id) = call.names()?;
             let when = When::At(call.due());
-            let moved = self.relay.store.reschedule(&task_type, &id, when).await?;
-            debug!(%task_type, %id, ?moved, "relayed");
+            match self.relay.store.reschedule(&task_type, &id, when).await {
+                Ok(moved) => debug!(%task_type, %id, ?moved, "relayed"),
+                Err(error) => return refused(error),
+            }
         }
         Ok(CallEnd::Applied)
     }
@@ -313,15 +335,42 @@ impl Step<'_> {
     }
 }
 
-fn applied(ends: &Ends) -> u64 {
+/// The calls that leave the outbox.
+fn gone(ends: &Ends) -> Vec<i64> {
     let gone = |(_, end): &&(i64, CallEnd)| matches!(end, CallEnd::Applied | CallEnd::Aside(_));
-    ends.iter().filter(gone).count() as u64
+    ends.iter().filter(gone).map(|(seq, _)| *seq).collect()
+}
+
+/// Calls that may be applied at the same time, in the order of these groups: a call for a task
+/// comes after the one before it. One whose earlier call is not among them is left out.
+fn waves(calls: Vec<Call>) -> Vec<Vec<Call>> {
+    let mut depths = HashMap::new();
+    let mut waves: Vec<Vec<Call>> = Vec::new();
+    for call in calls {
+        let depth = match call.previous {
+            None => 0,
+            Some(previous) => match depths.get(&previous) {
+                Some(depth) => depth + 1,
+                None => continue,
+            },
+        };
+        depths.insert(call.seq, depth);
+        if waves.len() <= depth {
+            waves.push(Vec::new());
+        }
+        if let Some(wave) = waves.get_mut(depth) {
+            wave.push(call);
+        }
+    }
+    waves
 }
 
 /// The end of a call that the store refused, if the reason is the call and not the store.
 fn refused(error: Error) -> Result<CallEnd> {
     match error {
-        Error::QueueFull { .. } => Ok(CallEnd::Later(error.to_string())),
+        Error::QueueFull { .. } | Error::Misconfigured { .. } => {
+            Ok(CallEnd::Later(error.to_string()))
+        }
         Error::InvalidName { .. } | Error::InvalidInput { .. } | Error::LimitExceeded { .. } => {
             Ok(CallEnd::Aside(error.to_string()))
         }

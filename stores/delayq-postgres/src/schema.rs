@@ -16,7 +16,7 @@ const OLDEST: i32 = 1;
 /// the statistics say. A table that has just been filled has none.
 const PINNED: &str = "SET search_path FROM CURRENT SET enable_seqscan = off \
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off \
-    SET jit = off SET plan_cache_mode = force_generic_plan";
+    SET jit = off SET standard_conforming_strings = on SET plan_cache_mode = force_generic_plan";
 
 /// The columns that the record of an ended task does not keep.
 const EMPTIED: &str = "flags = 0, due = NULL, submitted = NULL, delay = NULL, \
@@ -55,12 +55,20 @@ const MIGRATE: &str = "start the application, whose role owns it; or as its owne
 const VERSIONS: &str = "SELECT version, min_version FROM {s}.meta";
 const FOUND: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{s}'), \
     EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-    WHERE n.nspname = '{s}' AND c.relname = 'meta')";
+    WHERE n.nspname = '{s}' AND c.relname = 'meta'), \
+    EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = '{s}') OR EXISTS (SELECT 1 FROM pg_proc p JOIN pg_namespace n \
+    ON n.oid = p.pronamespace WHERE n.nspname = '{s}'), \
+    quote_ident('{s}') = '{s}'";
 
 /// What a database has of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     has_schema: bool,
+    /// True if the schema has tables or functions.
+    is_used: bool,
+    /// True for a name that needs no quotes.
+    is_plain: bool,
     /// The version of its tables and functions; 0 if it has none.
     version: i32,
     /// The version that a release must know to use the schema.
@@ -188,6 +196,8 @@ async fn find_in(session: &mut Session, sql: &Statements) -> Outcome<Found> {
     let rows = session.ask(&sql.sql(FOUND), &[]).await?;
     let mut found = Found {
         has_schema: false,
+        is_used: false,
+        is_plain: true,
         version: 0,
         min_version: 0,
     };
@@ -195,6 +205,8 @@ async fn find_in(session: &mut Session, sql: &Statements) -> Outcome<Found> {
         return Ok(found);
     };
     found.has_schema = row.try_get(0)?;
+    found.is_used = row.try_get(2)?;
+    found.is_plain = row.try_get(3)?;
     if row.try_get(1)? {
         let rows = session.ask(&sql.sql(VERSIONS), &[]).await?;
         if let Some(row) = rows.first() {
@@ -219,7 +231,7 @@ async fn install_in(
         .run("SELECT pg_advisory_xact_lock(hashtextextended('delayq schema', 0))")
         .await?;
     let found = find_in(session, sql).await?;
-    found.is_usable(place)?;
+    found.check_upgrade(place, sql.schema())?;
     let schema = sql.schema();
     if has_roles {
         session.run(&roles(schema)).await?;
@@ -233,6 +245,23 @@ async fn install_in(
 }
 
 impl Found {
+    /// Refuses to change a schema that is not delayq's, or that a newer release has made.
+    fn check_upgrade(self, place: &str, schema: &str) -> Result<()> {
+        if !self.is_plain {
+            let reason = format!("schema {schema}: it is a word of SQL, choose another name");
+            return Err(Error::invalid("PostgreSQL URL", reason));
+        }
+        if self.version > VERSION {
+            return Err(newer(place, self.version));
+        }
+        if self.version == 0 && (self.is_used || schema == "public") {
+            let setting = format!("the schema {schema} is for tables or functions of others");
+            let fix = "name a schema for delayq alone: ?schema=NAME in the URL";
+            return Err(Error::misconfigured(place, setting, fix));
+        }
+        self.is_usable(place).map(drop)
+    }
+
     /// True if the schema has all that this release needs.
     ///
     /// # Errors
@@ -241,10 +270,14 @@ impl Found {
         if self.min_version <= VERSION {
             return Ok(self.version >= VERSION);
         }
-        Err(Error::Incompatible {
-            what: format!("the schema of {place}"),
-            found: self.min_version.unsigned_abs(),
-            supported: VERSION.unsigned_abs(),
-        })
+        Err(newer(place, self.min_version))
+    }
+}
+
+fn newer(place: &str, version: i32) -> Error {
+    Error::Incompatible {
+        what: format!("the schema of {place}"),
+        found: version.unsigned_abs(),
+        supported: VERSION.unsigned_abs(),
     }
 }

@@ -8,6 +8,7 @@ DECLARE
         || '{s}.reschedule(text, text, jsonb), {s}.update(text, text, bytea, jsonb), '
         || '{s}.update(text, text, text, jsonb), {s}.update(text, text, jsonb, jsonb), '
         || '{s}.within_v1(text)';
+    c_ends CONSTANT text := '{s}.done_within_v1(text)';
     c_reads CONSTANT text := '{s}.find(text, text, jsonb), {s}.version()';
 BEGIN
     -- Sends and changes tasks by the functions, and sees no table.
@@ -27,6 +28,6 @@ BEGIN
         GRANT USAGE ON SCHEMA {s} TO {s}_reader;
         GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO {s}_reader;
         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO {s}_reader;
-        EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || c_calls || ' FROM {s}_reader';
+        EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || c_calls || ', ' || c_ends || ' FROM {s}_reader';
     END IF;
 END $$;

@@ -13,19 +13,28 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- The first rows of a lane that may be applied now: of each task only the earliest.
-CREATE FUNCTION outbox_v1(p_namespace text, p_lane int, p_limit int) RETURNS SETOF outbox
-PINNED LANGUAGE sql AS $$
-    SELECT o.* FROM outbox o
-    WHERE o.namespace = p_namespace AND o.lane = p_lane AND o.aside IS NULL
-        AND o.not_before <= clock_us() / 1000
-        AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.namespace = o.namespace AND e.type = o.type
-            AND e.id = o.id AND e.seq < o.seq AND e.aside IS NULL)
-    ORDER BY o.seq LIMIT p_limit
+-- The first rows of a lane that are due, up to p_limit and about 4 MiB, each with the number of the
+-- call before it for the same task, which has to be applied first.
+CREATE FUNCTION outbox_v1(p_namespace text, p_lane int, p_limit int)
+RETURNS TABLE (o_row outbox, o_previous bigint) PINNED LANGUAGE sql AS $$
+    WITH first AS MATERIALIZED (
+        SELECT o FROM outbox o
+        WHERE o.namespace = p_namespace AND o.lane = p_lane AND o.aside IS NULL
+            AND o.not_before <= clock_us() / 1000
+        ORDER BY o.not_before, o.seq LIMIT p_limit
+    ), sized AS (
+        SELECT f.o, sum(octet_length((f.o).message)) OVER (ORDER BY (f.o).not_before, (f.o).seq)
+            - octet_length((f.o).message) AS before
+        FROM first f
+    )
+    SELECT s.o, (SELECT e.seq FROM outbox e WHERE e.namespace = p_namespace AND e.type = (s.o).type
+            AND e.id = (s.o).id AND e.seq < (s.o).seq AND e.aside IS NULL
+            ORDER BY e.seq DESC LIMIT 1)
+    FROM sized s WHERE coalesce(s.before, 0) < 4194304 ORDER BY (s.o).seq
 $$;
 
 -- Notes what became of rows, if the relay still holds their lane. p_end: 0 applied, 1 parked, 2 to be
--- tried again after p_wait ms, 3 set aside.
+-- tried again after p_wait ms, and twice as long each time, 3 set aside.
 CREATE FUNCTION relayed_v1(
     p_namespace text, p_lane int, p_holder text, p_seq bigint[], p_end smallint[], p_error text[],
     p_wait bigint
@@ -42,7 +51,8 @@ BEGIN
         WHERE o.seq = u.seq AND u.ending = 0;
     UPDATE outbox o SET is_parked = o.is_parked OR u.ending = 1,
             tries = o.tries + CASE WHEN u.ending > 1 THEN 1 ELSE 0 END,
-            not_before = CASE WHEN u.ending = 2 THEN v_now + p_wait ELSE o.not_before END,
+            not_before = CASE WHEN u.ending = 2 THEN v_now + p_wait * (1 << least(o.tries, 6))
+                ELSE o.not_before END,
             aside = CASE WHEN u.ending = 3 THEN v_now END,
             error = coalesce(u.error, o.error)
         FROM unnest(p_seq, p_end, p_error) AS u(seq, ending, error)
@@ -85,12 +95,17 @@ CREATE FUNCTION lanes_v1(p_namespace text) RETURNS SETOF int PINNED LANGUAGE sql
 $$;
 
 -- Says where the tasks of a namespace are: calls go to the outbox, or to this database. Answers
--- whether that is so now: not while the place that it leaves has tasks or calls.
+-- whether that is so now: not while the place that it leaves has tasks or calls. NULL: a transaction
+-- that has made a call is open.
 CREATE FUNCTION set_relayed_v1(p_namespace text, p_is_relayed boolean) RETURNS boolean
 PINNED LANGUAGE plpgsql AS $$
 BEGIN
-    IF is_relayed_v1(p_namespace) = p_is_relayed THEN
+    IF coalesce((SELECT n.is_relayed FROM namespaces n WHERE n.name = p_namespace), false) = p_is_relayed
+    THEN
         RETURN true;
+    END IF;
+    IF NOT pg_try_advisory_xact_lock('namespaces'::regclass::oid::int, hashtext(p_namespace)) THEN
+        RETURN NULL;
     END IF;
     IF p_is_relayed AND EXISTS (SELECT 1 FROM types y JOIN tasks t ON t.type = y.id
             WHERE y.namespace = p_namespace AND t.state < 3)

@@ -10,9 +10,13 @@ CREATE FUNCTION retention_v1(p_namespace text) RETURNS bigint STABLE LANGUAGE sq
     SELECT coalesce((SELECT n.retention FROM namespaces n WHERE n.name = p_namespace), 600000)
 $$;
 
-CREATE FUNCTION is_relayed_v1(p_namespace text) RETURNS boolean STABLE LANGUAGE sql AS $$
-    SELECT coalesce((SELECT n.is_relayed FROM namespaces n WHERE n.name = p_namespace), false)
-$$;
+-- Whether the tasks of a namespace are in another store. That does not change before the caller's
+-- transaction has ended.
+CREATE FUNCTION is_relayed_v1(p_namespace text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('namespaces'::regclass::oid::int, hashtext(p_namespace));
+    RETURN coalesce((SELECT n.is_relayed FROM namespaces n WHERE n.name = p_namespace), false);
+END $$;
 
 -- The lane of a task in the outbox: all calls for a task are in one.
 CREATE FUNCTION lane_v1(p_type text, p_id text) RETURNS smallint IMMUTABLE LANGUAGE sql AS $$
@@ -187,7 +191,7 @@ CREATE FUNCTION send_all(tasks jsonb)
 RETURNS TABLE (outcome text, due_at timestamptz, state text, detail jsonb)
 SECURITY DEFINER PINNED LANGUAGE sql AS $$
     SELECT s.o_outcome, at_v1(s.o_due), s.o_state, s.o_detail
-    FROM send_v1(requests_v1('send_all', $1)) s ORDER BY s.o_n
+    FROM send_v1(requests_v1('send_all', coalesce($1, '[]'))) s ORDER BY s.o_n
 $$;
 
 -- Cancels a task. outcome: cancelled, running (it is asked to stop), finished, not_found; relayed, if
@@ -284,7 +288,7 @@ DECLARE
     v_task tasks;
     v_message jsonb;
 BEGIN
-    IF is_relayed_v1(v_namespace) THEN
+    IF EXISTS (SELECT 1 FROM namespaces n WHERE n.name = v_namespace AND n.is_relayed) THEN
         RAISE EXCEPTION 'delayq.find: the tasks of the namespace % are in another store', v_namespace
             USING ERRCODE = 'DQ005', HINT = 'ask the store that its relay sends to';
     END IF;

@@ -114,7 +114,7 @@ BEGIN
     EXCEPTION WHEN data_exception THEN
         PERFORM refuse_v1(p_call, p_name, v_value, 'write it as "2026-12-24T18:00:00Z"');
     END;
-    RETURN greatest(ceil(extract(epoch FROM v_time) * 1000), 0);
+    RETURN least(greatest(ceil(extract(epoch FROM v_time) * 1000), 0), 253402207199999);
 END $$;
 
 CREATE FUNCTION flag_v1(p_call text, p_options jsonb, p_name text) RETURNS boolean

@@ -1,36 +1,43 @@
 -- Ends of attempts, extensions, and the writes of what the store has decided. EMPTIED stands for
 -- the columns that the record of an ended task does not keep.
 
+-- Ends running tasks that nothing follows as done. Answers their ids.
+CREATE FUNCTION end_done_v1(p_type int, p_ids text[], p_fences bigint[], p_now bigint)
+RETURNS text[] PINNED LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[];
+    v_done int;
+BEGIN
+    WITH done AS (
+        UPDATE tasks t SET state = 3, at = p_now, settled = t.fence, settled_by = 1,
+            failures = coalesce(t.failures, 0) + coalesce(t.lock_expiries, 0) + 1, EMPTIED
+        FROM (SELECT * FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) s
+        WHERE t.type = p_type AND t.id = s.id AND t.fence = s.fence AND t.flags & 4 = 0
+        RETURNING t.id
+    )
+    SELECT coalesce(array_agg(id), '{}'), count(*) INTO v_ids, v_done FROM done;
+    IF v_done > 0 THEN
+        INSERT INTO ledger (type, running, ended, done) VALUES (p_type, -v_done, v_done, v_done);
+    END IF;
+    RETURN v_ids;
+END $$;
+
 -- The usual end: tasks that are done, and that nothing follows. Answers their ids; the store
 -- decides about the others. o_is_freed: tasks of the type wait for a slot.
 CREATE FUNCTION done_v1(p_namespace text, p_name text, p_ids text[], p_fences bigint[])
 RETURNS TABLE (o_ids text[], o_is_freed boolean) PINNED LANGUAGE plpgsql AS $$
 DECLARE
-    v_now bigint;
     v_type int;
     v_is_limited boolean;
-    v_done int;
 BEGIN
-    o_ids := '{}';
     o_is_freed := false;
     SELECT id, is_limited INTO v_type, v_is_limited FROM types
         WHERE namespace = p_namespace AND name = p_name;
     IF v_is_limited THEN
         SELECT is_held_back INTO o_is_freed FROM types WHERE id = v_type FOR UPDATE;
     END IF;
-    v_now := clock_us() / 1000;
-    WITH done AS (
-        UPDATE tasks t SET state = 3, at = v_now, settled = t.fence, settled_by = 1,
-            failures = coalesce(t.failures, 0) + coalesce(t.lock_expiries, 0) + 1, EMPTIED
-        FROM (SELECT * FROM unnest(p_ids, p_fences) AS u(id, fence) ORDER BY u.id) s
-        WHERE t.type = v_type AND t.id = s.id AND t.fence = s.fence AND t.flags & 4 = 0
-        RETURNING t.id
-    )
-    SELECT coalesce(array_agg(id), '{}'), count(*) INTO o_ids, v_done FROM done;
-    IF v_done > 0 THEN
-        INSERT INTO ledger (type, running, ended, done) VALUES (v_type, -v_done, v_done, v_done);
-    END IF;
-    o_is_freed := o_is_freed AND v_done > 0;
+    o_ids := end_done_v1(v_type, p_ids, p_fences, clock_us() / 1000);
+    o_is_freed := o_is_freed AND cardinality(o_ids) > 0;
     IF o_is_freed THEN
         UPDATE types SET is_held_back = false WHERE id = v_type;
     END IF;

@@ -210,7 +210,7 @@ CREATE TABLE outbox (
     headers text,
     message bytea
 );
-CREATE INDEX outbox_lane ON outbox (namespace, lane, seq) WHERE aside IS NULL;
+CREATE INDEX outbox_lane ON outbox (namespace, lane, not_before, seq) WHERE aside IS NULL;
 CREATE INDEX outbox_task ON outbox (namespace, type, id, seq) WHERE aside IS NULL;
 CREATE INDEX outbox_aside ON outbox (namespace, aside, seq) WHERE aside IS NOT NULL;
 

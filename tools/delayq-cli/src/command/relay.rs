@@ -143,7 +143,8 @@ async fn open(args: &OutboxArgs, store: &StoreArgs) -> Result<Outbox, Failure> {
         Failure::usage("no outbox is named: write --from postgres://.., or set DELAYQ_OUTBOX_URL")
     })?;
     let namespace = connection::namespace(store)?;
-    let config = PostgresConfig::parse(&without_class(url.trim_end()))?;
+    let mut config = PostgresConfig::parse(&without_class(url.trim_end()))?;
+    config.may_migrate = false;
     Ok(Outbox::open(&config, namespace).await?)
 }
 
