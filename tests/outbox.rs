@@ -20,6 +20,7 @@ use delayq_core::store::{
 use delayq_core::{
     Bucket, Clock, Namespace, Result, Store, SystemClock, TaskId, TaskState, TaskType, minutes,
 };
+use delayq_plugin::{DelayQueueJob, TaskSubmitService};
 use delayq_postgres::{Outbox, OutboxRelay, PostgresConfig};
 use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::sql_session::SqlSession;
@@ -173,6 +174,34 @@ async fn a_full_type_and_a_busy_task_do_not_starve_the_others() {
     })
     .await;
     assert_eq!(outbox.status().await.unwrap().waiting, 5_999);
+}
+
+/// The service of an application whose tasks are in another store.
+#[tokio::test]
+async fn a_service_sends_through_the_outbox_in_a_transaction() {
+    let (server, outbox, store) = shop("service").await;
+    let tasks = TaskSubmitService::new(Arc::clone(&store) as Arc<dyn Store>);
+    let tasks = tasks.with_outbox(outbox.sql_place());
+    let url = server.url_of("service");
+    let connected = tokio_postgres::connect(&url, tokio_postgres::NoTls);
+    let (mut client, connection) = connected.await.unwrap();
+    drop(tokio::spawn(connection));
+    let job = |id: &str| DelayQueueJob::raw(TYPE, "m").id(id);
+    let mut tx = client.transaction().await.unwrap();
+    tasks.send(job("lost")).within(&mut tx).await.unwrap();
+    tx.rollback().await.unwrap();
+    let mut tx = client.transaction().await.unwrap();
+    let receipt = tasks.send(job("kept")).within(&mut tx).await.unwrap();
+    assert!(receipt.due_at().is_some());
+    tasks.send(job("gone")).within(&mut tx).await.unwrap();
+    let cancelled = tasks.cancel(TYPE, "gone").within(&mut tx).await.unwrap();
+    assert_eq!(cancelled, CancelOutcome::Relayed);
+    assert_eq!(work(&store).await, Vec::<String>::new());
+    tx.commit().await.unwrap();
+    while outbox.status().await.unwrap().waiting > 0 {
+        relay(&outbox, &store).relay_waiting().await.unwrap();
+    }
+    assert_eq!(work(&store).await, ["kept"]);
 }
 
 /// A transaction that has sent a task where it is now ends before the tasks are elsewhere.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delayq_core::job::check_delay;
 use delayq_core::operate::{Cursor, Page};
-use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, SqlPlace, StoreOptions};
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskState,
     TaskType, When,
@@ -41,6 +41,7 @@ use crate::receipt::Receipt;
 use crate::recurring::{RecurringInfo, RecurringOfType};
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
+use crate::within::Within;
 
 mod of_type;
 
@@ -52,6 +53,8 @@ mod of_type;
 #[derive(Clone, Debug)]
 pub struct TaskSubmitService {
     store: Arc<dyn Store>,
+    /// Where a transaction of the application leaves calls for the store, if not in the store.
+    outbox: Option<SqlPlace>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) telemetry: Telemetry,
@@ -65,6 +68,7 @@ impl TaskSubmitService {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
+            outbox: None,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
@@ -99,6 +103,26 @@ impl TaskSubmitService {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// The same service, whose calls in a transaction of the application go to an outbox in the
+    /// application's PostgreSQL database. A relay applies them to the store of this service.
+    /// Without a transaction nothing changes.
+    ///
+    /// A send answers [`Accepted`](delayq_core::store::SubmitOutcome::Accepted), whatever the store
+    /// has, and a change `Relayed`.
+    #[must_use]
+    pub fn with_outbox(mut self, place: SqlPlace) -> Self {
+        self.outbox = Some(place);
+        self
+    }
+
+    /// The calls in a transaction.
+    pub(crate) fn within<'t>(&self, tx: &'t mut dyn DynTransaction) -> Result<Within<'t>> {
+        match &self.outbox {
+            Some(place) => Ok(Within::at(place.clone(), tx)),
+            None => Within::new(&*self.store, tx),
+        }
     }
 
     /// The same service, but [counting](crate::METRICS) its sends and its store calls for the

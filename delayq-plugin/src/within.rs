@@ -33,11 +33,16 @@ impl<'t> Within<'t> {
             );
             Error::invalid("transaction", reason)
         })?;
-        Ok(Self {
+        Ok(Self::at(place, tx))
+    }
+
+    /// The same for a place that is known, such as an outbox.
+    pub(crate) fn at(place: SqlPlace, tx: &'t mut dyn DynTransaction) -> Self {
+        Self {
             statement: place.statement(),
             place,
             tx,
-        })
+        }
     }
 
     /// Sends tasks; one result for each, in order.

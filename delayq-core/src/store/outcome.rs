@@ -225,6 +225,9 @@ pub enum CancelOutcome {
     Finished(TaskState),
     /// There is no such task, or it ended longer ago than the retention.
     NotFound,
+    /// The cancel is in an outbox, and its relay will apply it: only in a transaction of the
+    /// application.
+    Relayed,
 }
 
 /// The outcome of a reschedule or update.
@@ -243,6 +246,9 @@ pub enum ChangeOutcome {
     Finished(TaskState),
     /// There is no such task, or it ended longer ago than the retention.
     NotFound,
+    /// The change is in an outbox, and its relay will apply it: only in a transaction of the
+    /// application.
+    Relayed,
 }
 
 /// `error` cut to [`MAX_ERROR_BYTES`] at a character boundary.

@@ -10,7 +10,6 @@ use super::TaskSubmitService;
 use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::events::TaskEventKind;
 use crate::receipt::Receipt;
-use crate::within::Within;
 
 /// The tasks of some jobs, and the errors of those that are none.
 struct Prepared {
@@ -80,7 +79,7 @@ pub(super) async fn send_within(
     let before = service.clock.now();
     let Prepared { tasks, refused } = Prepared::new(service, jobs, before).await;
     let sent: Vec<_> = tasks.iter().map(PendingSubmit::new).collect();
-    let outcomes = match Within::new(&*service.store, tx) {
+    let outcomes = match service.within(tx) {
         Ok(mut within) => within.send(&tasks).await,
         Err(error) => Err(error),
     };

@@ -16,7 +16,6 @@ use super::TaskSubmitService;
 use super::new_message::NewMessage;
 use super::sent;
 use crate::receipt::Receipt;
-use crate::within::Within;
 
 /// A call of a [`TaskSubmitService`] that has not been made: `.await` makes it, and
 /// [`within`](Self::within) makes it in a transaction of the application instead.
@@ -204,9 +203,7 @@ impl Operation for Cancel {
         tx: &mut dyn DynTransaction,
     ) -> Self::Answer {
         let Named { task_type, id } = self.0?;
-        let outcome = Within::new(&*service.store, tx)?
-            .cancel(&task_type, &id)
-            .await?;
+        let outcome = service.within(tx)?.cancel(&task_type, &id).await?;
         debug!(%task_type, %id, ?outcome, "cancel in a transaction");
         Ok(outcome)
     }
@@ -241,7 +238,7 @@ impl Operation for Reschedule {
         tx: &mut dyn DynTransaction,
     ) -> Self::Answer {
         let (Named { task_type, id }, when) = self.checked(service)?;
-        let mut within = Within::new(&*service.store, tx)?;
+        let mut within = service.within(tx)?;
         let moved = within.reschedule(&task_type, &id, when).await;
         moved.inspect(|outcome| debug!(%task_type, %id, ?outcome, "reschedule in a transaction"))
     }
@@ -270,7 +267,7 @@ impl Operation for Update {
     ) -> Self::Answer {
         let (message, Named { task_type, id }) = (self.message?, self.task?);
         let message = NewMessage::new(message, &service.limits)?.into_bytes();
-        let mut within = Within::new(&*service.store, tx)?;
+        let mut within = service.within(tx)?;
         within.update(&task_type, &id, &message).await
     }
 }

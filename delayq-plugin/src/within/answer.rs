@@ -57,6 +57,7 @@ impl Outcome {
             "running" => CancelOutcome::Running,
             "finished" => CancelOutcome::Finished(self.state()?),
             "not_found" => CancelOutcome::NotFound,
+            "relayed" => CancelOutcome::Relayed,
             other => return Err(unknown(other)),
         })
     }
@@ -69,6 +70,7 @@ impl Outcome {
             "running" => ChangeOutcome::Running,
             "finished" => ChangeOutcome::Finished(self.state()?),
             "not_found" => ChangeOutcome::NotFound,
+            "relayed" => ChangeOutcome::Relayed,
             other => return Err(unknown(other)),
         })
     }

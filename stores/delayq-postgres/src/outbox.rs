@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::name::Namespace;
-use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::store::{Durability, SqlPlace, StoreOptions};
 use delayq_core::{Error, Result};
 use futures_util::future::BoxFuture;
 use tokio_postgres::Row;
@@ -255,6 +255,12 @@ impl Outbox {
 
     pub(crate) fn place(&self) -> &str {
         self.connections.place()
+    }
+
+    /// Where a transaction finds this outbox: for `TaskSubmitService::with_outbox`.
+    #[must_use]
+    pub fn sql_place(&self) -> SqlPlace {
+        SqlPlace::new(self.sql.schema(), self.namespace.clone())
     }
 
     /// Closes its connections.
