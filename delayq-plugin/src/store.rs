@@ -24,4 +24,4 @@ pub use delayq_redis::{
     Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,
 };
 #[cfg(feature = "sqlite")]
-pub use delayq_sqlite::{SqliteStore, SqliteSync};
+pub use delayq_sqlite::{SqliteStore, SqliteSync, SqliteTransaction};

@@ -103,6 +103,7 @@ const CRATES: [Crate; 18] = [
             "rows",
             "operations",
             "commit",
+            "transaction",
             "store",
             "operate",
             "presence",

@@ -9,7 +9,7 @@
 //! take turns with SQLite's write lock.
 //!
 //! The floors, each using only those below it: `store`, `operate`, `presence`, `chronicle` (the
-//! contract) · `commit` (threads and calls) · `operations` (one module for each operation) · `rows`
+//! contract) · `transaction` (calls in one of the application) · `commit` (threads and calls) · `operations` (one module for each operation) · `rows`
 //! (a transaction and its rows) · `schema`, `connection`, `error`. Reading order:
 //! `schema/schema_1.sql` (the stored data), `rows`, `operations::submit`, `operations::claim`,
 //! `operations::settle`, then `commit::writer`.
@@ -26,9 +26,11 @@ mod replies;
 mod rows;
 mod schema;
 mod store;
+mod transaction;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::connection::sync::SqliteSync;
 pub use crate::store::SqliteStore;
+pub use crate::transaction::SqliteTransaction;

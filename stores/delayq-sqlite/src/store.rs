@@ -1,6 +1,6 @@
 //! [`SqliteStore`] and its operations on tasks, as calls to the engine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use delayq_core::store::{
 };
 use delayq_core::task::{Headers, Lock, TaskInfo};
 use delayq_core::time::Clock;
+use rusqlite::Connection;
 
 use crate::commit::{Engine, Lane, Size};
 use crate::connection::sync::SqliteSync;
@@ -21,6 +22,7 @@ use crate::error::Outcome;
 use crate::operations::{change, query, replies, settle, submit};
 use crate::rows::{Context, Tx, TypeTasks};
 use crate::schema;
+use crate::transaction::SqliteTransaction;
 
 /// Maximum number of tasks in one submit or settle step: some milliseconds of work. Larger batches
 /// are split.
@@ -47,6 +49,8 @@ pub struct SqliteStore {
     pub(crate) engine: Engine,
     durability: Durability,
     namespace: Namespace,
+    context: Context,
+    path: PathBuf,
 }
 
 impl SqliteStore {
@@ -90,14 +94,27 @@ impl SqliteStore {
             retention: options.retention,
             remembered: options.remembered,
         };
-        let engine = Engine::start(path, sync, context, options.call_timeout).await?;
+        let started = Engine::start(path.clone(), sync, context.clone(), options.call_timeout);
+        let engine = started.await?;
         let durability = sync.durability();
         let namespace = options.namespace;
         Ok(Arc::new(Self {
             engine,
             durability,
             namespace,
+            context,
+            path,
         }))
+    }
+
+    /// A transaction of the application, begun on a connection of its own to the same file, to send
+    /// and change tasks in it. Begin it as `IMMEDIATE`: another one fails with `Unavailable` if
+    /// somebody has written since it began.
+    ///
+    /// # Errors
+    /// `InvalidInput` if no transaction is open, or the connection is to another file.
+    pub fn within<'a>(&'a self, transaction: &'a Connection) -> Result<SqliteTransaction<'a>> {
+        SqliteTransaction::new(&self.context, &self.path, transaction)
     }
 
     /// Runs `operation` on a type, which is created if it is new.

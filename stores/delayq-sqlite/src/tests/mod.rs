@@ -11,6 +11,7 @@ mod group;
 mod instances;
 mod retain;
 mod sizes;
+mod transaction;
 mod versions;
 mod wakeups;
 
