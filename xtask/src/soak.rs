@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench;
 use crate::call::{Call, Failure};
 use crate::chaos;
 use crate::oldest;
@@ -110,6 +111,7 @@ fn parts(args: &Args) -> Vec<Part> {
         let calls = builds.into_iter().chain([mix]).collect();
         parts.push(Part::new(format!("chaos: {store}"), calls));
     }
+    parts.push(Part::new("plateau: postgres", vec![bench::plateau()]));
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
     for store in POWER {
         let power = chaos::program("power").word("--store").word(store);
@@ -202,6 +204,7 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines.iter().any(|line| line.contains("--features soak")));
+        assert!(has("delayq-bench -- --plateau"), "{lines:?}");
     }
 
     #[test]

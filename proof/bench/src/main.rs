@@ -26,6 +26,7 @@ mod machine;
 mod memory;
 mod meter;
 mod peers;
+mod plateau;
 mod plot;
 mod postgres;
 // The server fixtures of the tests, without the rest of the tests' dependencies, and the files that
@@ -126,6 +127,11 @@ struct Args {
     /// measured with `--store postgres`, which without `--case` ends with them.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     peers: Option<String>,
+    /// Instead of measuring: let so many tasks, ten million by themselves and 300,000 at most with
+    /// `--quick`, pass through a small set of waiting ones in PostgreSQL; fail when the table grows.
+    #[arg(long, value_name = "TASKS", num_args = 0..=1, default_missing_value = "10000000",
+        conflicts_with_all = ["case", "curves", "peers", "json", "eyes", "store"])]
+    plateau: Option<usize>,
     /// Instead of measuring: be the other process of a case, as this JSON says.
     #[arg(long, hide = true)]
     role: Option<String>,
@@ -177,6 +183,10 @@ async fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(orders) = &args.curve_instance {
         return curve::serve(orders).await;
+    }
+    if let Some(tasks) = args.plateau {
+        let most = if args.quick { plateau::QUICK } else { tasks };
+        return plateau::run(tasks.min(most)).await;
     }
     if args.curves {
         let extent = if args.quick {
