@@ -127,8 +127,9 @@ struct Args {
     /// measured with `--store postgres`, which without `--case` ends with them.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     peers: Option<String>,
-    /// Instead of measuring: let so many tasks, ten million by themselves and 300,000 at most with
-    /// `--quick`, pass through a small set of waiting ones in PostgreSQL; fail when the table grows.
+    /// Instead of measuring: let so many tasks, ten million by default and 300,000 at most with
+    /// `--quick`, pass through a small set of waiting ones in PostgreSQL; fail when the table
+    /// grows.
     #[arg(long, value_name = "TASKS", num_args = 0..=1, default_missing_value = "10000000",
         conflicts_with_all = ["case", "curves", "peers", "json", "eyes", "store"])]
     plateau: Option<usize>,

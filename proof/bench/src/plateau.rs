@@ -1,6 +1,7 @@
 //! A table that does not grow: many tasks pass through a small set of waiting ones, and what dead
 //! rows leave is used again. `cargo xtask bench --plateau`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,14 +23,14 @@ use crate::throughput::all_accepted;
 
 /// Tasks of a short run.
 pub(crate) const QUICK: usize = 300_000;
-/// Tasks that wait at a time, at most.
-const WAITING: usize = 50_000;
+/// Tasks that wait at a time: one in a hundred, but so many.
+const WAITING: RangeInclusive<usize> = 20_000..=100_000;
 /// How long ended tasks are remembered: without this they would be most of the table.
 const RETENTION: Duration = seconds(2);
 /// What the table may take of the size of a new one with the same rows.
 const MOST: u64 = 2;
-/// What any table may take. Up to 20,000 dead rows are left lying by intent, and as many more come
-/// between two looks, and while a vacuum runs.
+/// What any table may take: at full speed 40,000 rows die a second, and the store looks once a
+/// second.
 const FLOOR: u64 = 96 << 20;
 /// How much the table may grow in the second half, in per cent.
 const GROWTH: u64 = 10;
@@ -65,7 +66,6 @@ pub(crate) async fn run(count: usize) -> Result<(), Failure> {
     let started = Instant::now();
     let marks = churn(&store, &client, count).await?;
     println!("{count} tasks, {:.0} a second", rate(count, started));
-    // The last ones are forgotten, so that the rows are counted that stay.
     client.batch_execute(COPY).await?;
     let fresh = sizes(&client, FRESH).await?;
     store.close().await;
@@ -80,7 +80,8 @@ async fn churn(
 ) -> Result<Vec<Mark>, Failure> {
     let done = Arc::new(AtomicUsize::new(0));
     let mut work = JoinSet::new();
-    work.spawn(send(Arc::clone(store), Arc::clone(&done), count));
+    let waiting = (count / 100).clamp(*WAITING.start(), *WAITING.end());
+    work.spawn(send(Arc::clone(store), Arc::clone(&done), count, waiting));
     for _ in 0..LOOPS {
         let (store, done) = (Arc::clone(store), Arc::clone(&done));
         work.spawn(async move {
@@ -132,16 +133,21 @@ async fn reach(
     }
 }
 
-/// Keeps as many waiting as may.
-async fn send(store: Arc<dyn Store>, done: Arc<AtomicUsize>, count: usize) -> Result<(), Failure> {
+/// Keeps so many waiting, to the end.
+async fn send(
+    store: Arc<dyn Store>,
+    done: Arc<AtomicUsize>,
+    count: usize,
+    waiting: usize,
+) -> Result<(), Failure> {
     let tasks = TaskSubmitService::new(store);
-    let mut sent = 0;
-    while sent < count {
-        if sent - done.load(Ordering::Relaxed).min(sent) >= WAITING {
+    let (mut sent, all) = (0, count + waiting);
+    while sent < all {
+        if sent - done.load(Ordering::Relaxed).min(sent) >= waiting {
             sleep(LOOK).await;
             continue;
         }
-        let bulk = sent..count.min(sent + BULK);
+        let bulk = sent..all.min(sent + BULK);
         sent = bulk.end;
         let jobs = bulk.map(|number| DelayQueueJob::new(TASK_TYPE, &Message::new(number)));
         all_accepted(tasks.send_all(jobs.collect::<Result<_, _>>()?).await)?;

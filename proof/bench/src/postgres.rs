@@ -1,5 +1,5 @@
-//! What tasks cost a PostgreSQL server, beside a bare table: its processor time in a drain, its log,
-//! its transactions, its disk.
+//! What tasks cost a PostgreSQL server, beside a bare table: its processor time in a drain, its
+//! log, its transactions, its disk.
 
 use std::sync::Arc;
 

@@ -111,8 +111,8 @@ impl Place {
         pid.ok_or_else(|| "the server has ended".into())
     }
 
-    /// What a PostgreSQL server has counted, once a program has ended: the bytes of its log, and its
-    /// transactions.
+    /// What a PostgreSQL server has counted, once a program has ended: the bytes of its log, and
+    /// its transactions.
     pub(crate) async fn counted(&self) -> Result<[u64; 2], Failure> {
         let Self::Postgres(server) = self else {
             return Err("this case is about PostgreSQL only".into());
