@@ -21,6 +21,14 @@ impl Args {
 
 /// Builds and runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let bench = proof::call("cargo run --locked --release --package delayq-bench --");
-    args.arguments.iter().fold(bench, Call::word).run()
+    args.arguments.iter().fold(program(), Call::word).run()
+}
+
+/// Ten million tasks through a small table of PostgreSQL, which must not grow.
+pub(crate) fn plateau() -> Call {
+    program().word("--plateau")
+}
+
+fn program() -> Call {
+    proof::call("cargo run --locked --release --package delayq-bench --")
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench;
 use crate::call::{Call, Failure};
 use crate::chaos;
 use crate::oldest;
@@ -122,6 +123,7 @@ fn parts(args: &Args) -> Vec<Part> {
         .into_iter()
         .fold(chaos::order_service(), Call::word);
     parts.push(Part::new("orders: postgres", vec![orders]));
+    parts.push(Part::new("plateau: postgres", vec![bench::plateau()]));
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
     for store in POWER {
         let power = chaos::program("power").word("--store").word(store);
@@ -230,6 +232,7 @@ mod tests {
         );
         assert!(has("run --kills 1000 --seed 1"), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("--features soak")));
+        assert!(has("delayq-bench -- --plateau"), "{lines:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Goal};
 use crate::lateness::{self, Lateness, Load};
 use crate::load::{Ids, MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
-use crate::{backlog, bare_sqlite, herd, idle, latency, memory, reopen, throughput};
+use crate::{backlog, bare_sqlite, herd, idle, latency, memory, postgres, reopen, throughput};
 
 /// Bytes of Redis memory that a task may take beside the message, with an id of 16 bytes.
 const OVERHEAD_BYTES: usize = 225;
@@ -34,6 +34,10 @@ pub(crate) enum Case {
     Drain(usize),
     /// What a task's whole life costs the server.
     LifeCpu,
+    /// What claims and settlements cost the server.
+    DrainCpu,
+    /// Log, transactions and disk of the server.
+    Costs,
     Lateness(Load),
     Idle,
     Memory(Ids),
@@ -69,6 +73,11 @@ pub(crate) fn of(place: Place) -> Vec<Case> {
             cases.extend([5, 500].map(steady));
             cases.extend([Case::Lateness(Load::Sooner), Case::Reopen]);
         }
+        Place::Postgres => {
+            cases.extend([Case::DrainCpu, Case::Costs]);
+            cases.extend([5, 500].map(steady));
+            cases.push(Case::Lateness(Load::Sooner));
+        }
         Place::Memory => {}
     }
     cases
@@ -85,6 +94,8 @@ impl Case {
             Self::Drain(1) => "drain of due tasks",
             Self::Drain(_) => "drain of due tasks, 16 types",
             Self::LifeCpu => "processor time of the server, whole life",
+            Self::DrainCpu => "processor time of the server, claimed and settled",
+            Self::Costs => "costs: log, transactions, disk",
             Self::Lateness(Load::Steady(_)) => "lateness",
             Self::Lateness(Load::Sooner) => "lateness of a sooner task",
             Self::Idle => "idle",
@@ -102,6 +113,10 @@ impl Case {
                 return Ok(vec![Outcome::Lateness(lateness)]);
             }
             Self::Herd => return herd(size.herd).await,
+            Self::Costs => {
+                let figures = postgres::costs(stage, size).await?;
+                return Ok(figures.into_iter().map(Outcome::Figure).collect());
+            }
             Self::Idle => {
                 let figures = idle::figures(stage, size.span).await?;
                 return Ok(figures.into_iter().map(Outcome::Figure).collect());
@@ -112,7 +127,8 @@ impl Case {
             | Self::BareApart
             | Self::Cancel
             | Self::Drain(_)
-            | Self::LifeCpu => self.in_turns(stage, size).await?,
+            | Self::LifeCpu
+            | Self::DrainCpu => self.in_turns(stage, size).await?,
             Self::Memory(ids) => {
                 let bare = stage.bare_redis().await?.memory(size.memory, ids).await?;
                 let sample = memory::measure(stage, size.memory, ids).await?;
@@ -148,6 +164,7 @@ impl Case {
             Self::SubmitAlone => latency::of_send(stage, size.alone).await,
             Self::BareApart => latency::of_bare_apart(stage, size.alone).await,
             Self::LifeCpu => backlog::life_cpu(stage, size.drain).await,
+            Self::DrainCpu => postgres::drain_cpu(stage, size.drain).await,
             Self::Cancel => throughput::cancel(stage, size.single).await,
             Self::Drain(types) => throughput::drain(stage, types, size.drain).await,
             _ => Err(format!("{} has no rounds", self.name()).into()),
@@ -171,6 +188,17 @@ impl Case {
                     _ => redis.drain(size.drain).await?,
                 }
             }
+            (Place::Postgres, Self::DrainCpu) => {
+                postgres::bare_drain_cpu(stage, size.drain).await?
+            }
+            (Place::Postgres, case) => {
+                let bare = stage.bare_postgres().await?;
+                match case {
+                    Self::SubmitInBulk => bare.submit_in_bulk(size.bulk).await?,
+                    Self::SubmitSingly => bare.submit_singly(size.single).await?,
+                    _ => bare.drain(size.drain).await?,
+                }
+            }
             (Place::Sqlite, case) => {
                 let (file, size) = (stage.bare_file(), *size);
                 let run = move || match case {
@@ -186,7 +214,7 @@ impl Case {
     fn figure(self, store: Place, samples: Vec<f64>, bare: Vec<f64>) -> Figure {
         let unit = match self {
             Self::SubmitAlone | Self::BareApart => "µs",
-            Self::LifeCpu => "µs/task",
+            Self::LifeCpu | Self::DrainCpu => "µs/task",
             Self::Memory(_) => "bytes/task",
             Self::Reopen => "ms",
             _ => "tasks/s",
@@ -204,7 +232,7 @@ impl Case {
     #[allow(clippy::cast_precision_loss, reason = "the goals are small numbers")]
     fn goal(self, store: Place) -> Goal {
         match (store, self) {
-            (Place::Redis, Self::SubmitInBulk) => Goal::RatioAtLeast(0.8),
+            (Place::Redis | Place::Postgres, Self::SubmitInBulk) => Goal::RatioAtLeast(0.8),
             (Place::Redis, Self::SubmitSingly) => Goal::RatioAtLeast(0.7),
             (Place::Redis, Self::SubmitAlone) => Goal::RatioAtMost(1.3),
             (Place::Redis, Self::Drain(_)) => Goal::RatioAtLeast(0.6),
@@ -212,6 +240,8 @@ impl Case {
             (Place::Redis, Self::Memory(Ids::Own)) => {
                 Goal::AtMost((MESSAGE_BYTES + OVERHEAD_BYTES) as f64)
             }
+            (Place::Postgres, Self::SubmitSingly) => Goal::RatioAtLeast(4.0),
+            (Place::Postgres, Self::DrainCpu) => Goal::RatioAtMost(10.0),
             (Place::Sqlite, Self::SubmitInBulk) => Goal::AtLeast(80_000.0),
             (Place::Sqlite, Self::SubmitSingly) => Goal::AtLeast(50_000.0),
             (Place::Sqlite, Self::Drain(1)) => Goal::AtLeast(40_000.0),
@@ -256,7 +286,8 @@ async fn herd(count: usize) -> Result<Vec<Outcome>, Failure> {
             herd.restart,
         ),
     ];
-    let figure =
-        |(name, unit, goal, sample)| Outcome::Figure(Figure::of_one(name, unit, goal, sample));
+    let figure = |(name, unit, goal, sample)| {
+        Outcome::Figure(Figure::of_one(Place::Redis, name, unit, goal, sample))
+    };
     Ok(figures.into_iter().map(figure).collect())
 }

@@ -14,6 +14,10 @@ const FIGURES: Markers = [
     "<!-- figures: written by cargo xtask bench -->\n",
     "<!-- end of figures -->\n",
 ];
+const POSTGRES: Markers = [
+    "<!-- postgres: written by cargo xtask bench --store postgres -->\n",
+    "<!-- end of postgres -->\n",
+];
 const PEERS: Markers = [
     "<!-- peers: written by cargo xtask bench --peers -->\n",
     "<!-- end of peers -->\n",
@@ -28,6 +32,17 @@ pub(crate) fn write(report: &Report) -> Result<(), Failure> {
     rewrite(FIGURES, &section(report))?;
     plot::lateness(&report.lateness, &docs().join("lateness.svg"))?;
     println!("written: docs/benchmarks.md, docs/lateness.svg");
+    Ok(())
+}
+
+/// Writes the figures of the PostgreSQL store into the document, and the tables of its peers.
+pub(crate) fn write_postgres(report: &Report, peers: &str) -> Result<(), Failure> {
+    let section = format!("{}\n{peers}", section(report));
+    rewrite(
+        POSTGRES,
+        &section.replace("xtask bench`", "xtask bench --store postgres`"),
+    )?;
+    println!("written: docs/benchmarks.md");
     Ok(())
 }
 
@@ -80,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_markers_changes() {
-        for [begin, end] in [FIGURES, PEERS, EYES] {
+        for [begin, end] in [FIGURES, POSTGRES, PEERS, EYES] {
             let old = format!("# Title\n{begin}\nold\n\n{end}the rest\n");
             let new = with_part(&old, [begin, end], "new\n").unwrap();
             assert_eq!(new, format!("# Title\n{begin}\nnew\n\n{end}the rest\n"));
@@ -92,7 +107,7 @@ mod tests {
     #[test]
     fn the_document_has_the_markers() {
         let text = fs::read_to_string(docs().join("benchmarks.md")).unwrap();
-        for markers in [FIGURES, PEERS, EYES] {
+        for markers in [FIGURES, POSTGRES, PEERS, EYES] {
             assert!(with_part(&text, markers, "").is_some(), "{markers:?}");
         }
     }

@@ -53,11 +53,17 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Of Redis, measured once, with nothing bare beside it.
-    pub(crate) fn of_one(name: &'static str, unit: &'static str, goal: Goal, sample: f64) -> Self {
+    /// Measured once, with nothing bare beside it.
+    pub(crate) fn of_one(
+        store: Place,
+        name: &'static str,
+        unit: &'static str,
+        goal: Goal,
+        sample: f64,
+    ) -> Self {
         Self {
             name,
-            store: Place::Redis,
+            store,
             unit,
             goal,
             samples: vec![sample],

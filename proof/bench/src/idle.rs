@@ -13,7 +13,7 @@ use crate::child::{Child, Role, told_to_end};
 use crate::figure::{Figure, Goal};
 use crate::load;
 use crate::process;
-use crate::stage::{Site, Stage, end};
+use crate::stage::{Place, Site, Stage, end};
 use crate::worker::Counter;
 
 /// Scheduler threads of the process, however many types it serves.
@@ -97,7 +97,8 @@ pub(crate) async fn figures(stage: &Stage, span: Duration) -> Result<Vec<Figure>
             many.connections,
         ),
     ];
-    let figure = |(name, unit, goal, sample)| Figure::of_one(name, unit, goal, sample);
+    let figure =
+        |(name, unit, goal, sample)| Figure::of_one(Place::Redis, name, unit, goal, sample);
     Ok(figures.into_iter().map(figure).collect())
 }
 

@@ -55,6 +55,11 @@ impl Load {
     fn goal(self, place: Place) -> Goal {
         let none = Goal::default();
         match (place, self) {
+            (Place::Postgres, Self::Steady(_)) => Goal {
+                p50: Some(3.0),
+                p99: Some(10.0),
+                ..none
+            },
             (_, Self::Steady(5)) => Goal {
                 p50: Some(1.5),
                 p99: Some(3.0),

@@ -53,6 +53,12 @@ impl Size {
         span: Duration::from_secs(30),
     };
 
+    /// Each commit waits for a disk.
+    pub(crate) const POSTGRES: Self = Self {
+        single: 20_000,
+        ..Self::FULL
+    };
+
     /// Large enough to see that all works; the figures vary a lot.
     pub(crate) const QUICK: Self = Self {
         rounds: 2,

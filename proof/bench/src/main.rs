@@ -8,6 +8,7 @@
 )]
 
 mod backlog;
+mod bare_postgres;
 mod bare_redis;
 mod bare_sqlite;
 mod case;
@@ -23,11 +24,28 @@ mod lateness;
 mod load;
 mod machine;
 mod memory;
+mod meter;
 mod peers;
+mod plateau;
 mod plot;
+mod postgres;
+// The server fixtures of the tests, without the rest of the tests' dependencies, and the files that
+// they need.
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/postgres_server.rs"]
+mod postgres_server;
 mod process;
-// One server fixture for tests and benchmark, without the rest of the tests' dependencies. It has
-// a second file, watched_process.rs.
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/program_folders.rs"]
+mod program_folders;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -40,6 +58,13 @@ mod report;
 mod sender;
 mod stage;
 mod throughput;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/unprivileged.rs"]
+mod unprivileged;
 mod wall;
 #[allow(
     dead_code,
@@ -59,7 +84,7 @@ use crate::child::Role;
 use crate::curve::{Curve, Extent};
 use crate::load::Size;
 use crate::machine::Machine;
-use crate::peers::Wanted;
+use crate::peers::{Field, Wanted};
 use crate::report::Report;
 use crate::stage::{Place, Stage};
 
@@ -98,9 +123,16 @@ struct Args {
     #[arg(long, conflicts_with_all = ["case", "curves", "peers", "json"])]
     eyes: bool,
     /// Measure delayq beside other queues instead, all of them or those whose name contains this
-    /// text. A full run writes the part of docs/benchmarks.md about them.
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "store")]
+    /// text. A full run writes the part of docs/benchmarks.md about them. Those of PostgreSQL are
+    /// measured with `--store postgres`, which without `--case` ends with them.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     peers: Option<String>,
+    /// Instead of measuring: let so many tasks, ten million by default and 300,000 at most with
+    /// `--quick`, pass through a small set of waiting ones in PostgreSQL; fail when the table
+    /// grows.
+    #[arg(long, value_name = "TASKS", num_args = 0..=1, default_missing_value = "10000000",
+        conflicts_with_all = ["case", "curves", "peers", "json", "eyes", "store"])]
+    plateau: Option<usize>,
     /// Instead of measuring: be the other process of a case, as this JSON says.
     #[arg(long, hide = true)]
     role: Option<String>,
@@ -110,15 +142,25 @@ struct Args {
 enum Stores {
     Redis,
     Sqlite,
+    Postgres,
     Memory,
+    /// All but PostgreSQL, which has a part of the document of its own.
     All,
 }
 
 impl Stores {
+    fn field(self) -> Field {
+        match self {
+            Self::Postgres => Field::Postgres,
+            _ => Field::Redis,
+        }
+    }
+
     fn places(self) -> Vec<Place> {
         match self {
             Self::Redis => vec![Place::Redis],
             Self::Sqlite => vec![Place::Sqlite],
+            Self::Postgres => vec![Place::Postgres],
             Self::Memory => vec![Place::Memory],
             Self::All => vec![Place::Redis, Place::Sqlite, Place::Memory],
         }
@@ -143,6 +185,10 @@ async fn run(args: Args) -> Result<(), Failure> {
     if let Some(orders) = &args.curve_instance {
         return curve::serve(orders).await;
     }
+    if let Some(tasks) = args.plateau {
+        let most = if args.quick { plateau::QUICK } else { tasks };
+        return plateau::run(tasks.min(most)).await;
+    }
     if args.curves {
         let extent = if args.quick {
             Extent::QUICK
@@ -160,18 +206,27 @@ async fn run(args: Args) -> Result<(), Failure> {
         let is_documented = !args.quick && args.store == Stores::All;
         return eyes::run(args.store.places(), &extent, is_documented).await;
     }
-    let size = if args.quick { Size::QUICK } else { Size::FULL };
-    let wanted = args.case.as_deref().unwrap_or("");
     if let Some(peer) = &args.peers {
-        let json = args.json.as_deref();
         return peers::run(&Wanted {
+            field: args.store.field(),
             is_quick: args.quick,
             peer,
-            case: wanted,
-            json,
+            case: args.case.as_deref().unwrap_or(""),
+            json: args.json.as_deref(),
         })
         .await;
     }
+    cases(&args).await
+}
+
+/// Measures the cases, and writes them down.
+async fn cases(args: &Args) -> Result<(), Failure> {
+    let size = match (args.quick, args.store) {
+        (true, _) => Size::QUICK,
+        (false, Stores::Postgres) => Size::POSTGRES,
+        (false, _) => Size::FULL,
+    };
+    let wanted = args.case.as_deref().unwrap_or("");
     let mut report = Report::new(Machine::look()?, size);
     println!("{}", report.machine);
     for place in args.store.places() {
@@ -193,8 +248,30 @@ async fn run(args: Args) -> Result<(), Failure> {
         std::fs::write(file, report.json()?)?;
         println!("all measurements: {}", file.display());
     }
-    if !args.quick && args.store == Stores::All && args.case.is_none() {
-        document::write(&report)?;
+    if args.case.is_some() {
+        return Ok(());
     }
-    Ok(())
+    match args.store {
+        Stores::All if !args.quick => document::write(&report),
+        Stores::Postgres => with_peers(&report, args.quick).await,
+        _ => Ok(()),
+    }
+}
+
+/// Measures the peers of PostgreSQL in the same run.
+async fn with_peers(report: &Report, is_quick: bool) -> Result<(), Failure> {
+    let wanted = Wanted {
+        field: Field::Postgres,
+        is_quick,
+        peer: "",
+        case: "",
+        json: None,
+    };
+    let head = "The peers, in the same run, each on a server of its own with the same settings.";
+    let section = peers::measured(&wanted, head).await?;
+    println!("\n{section}");
+    if is_quick {
+        return Ok(());
+    }
+    document::write_postgres(report, &section)
 }

@@ -1,25 +1,37 @@
 //! Where a case is measured: a store that is set up once, and a clean place in it for every run.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{
-    DelayQueuePlugin, DelayQueuePluginBuilder, Namespace, TaskSubmitService, TaskWorker,
+    DelayQueuePlugin, DelayQueuePluginBuilder, Namespace, Store, TaskSubmitService, TaskWorker,
     WorkerOptions, open_store,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::Failure;
+use crate::bare_postgres::BarePostgres;
 use crate::bare_redis::BareRedis;
 use crate::load::TASK_TYPE;
+use crate::meter::Meter;
+use crate::postgres_server::PostgresServer;
 use crate::redis_server::{Persistence, RedisServer};
 
 /// A rewrite of the append-only file takes a core for a while. It would hit one round and not the
 /// next, so the file is rewritten between rounds instead.
 pub(crate) const LARGE_FILE: [&str; 2] = ["--auto-aof-rewrite-min-size", "64gb"];
+
+/// A checkpoint has every page written to the log once more. It comes between rounds, too. The
+/// memory for pages is what a small server of its own has.
+pub(crate) const POSTGRES: [&str; 3] = [
+    "shared_buffers=512MB",
+    "max_wal_size=16GB",
+    "checkpoint_timeout=1h",
+];
 
 /// A store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,6 +39,7 @@ pub(crate) const LARGE_FILE: [&str; 2] = ["--auto-aof-rewrite-min-size", "64gb"]
 pub(crate) enum Place {
     Redis,
     Sqlite,
+    Postgres,
     Memory,
 }
 
@@ -35,6 +48,7 @@ impl Place {
         match self {
             Self::Redis => "redis",
             Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
             Self::Memory => "memory",
         }
     }
@@ -47,6 +61,7 @@ pub(crate) struct Stage {
     /// What it is, with its version and settings, for the report.
     pub(crate) version: String,
     redis: Option<RedisServer>,
+    postgres: Option<(PostgresServer, Meter)>,
     folder: TempDir,
     runs: AtomicUsize,
 }
@@ -63,12 +78,17 @@ impl Stage {
         // What delayq asks of a Redis by default: that tasks survive a crash of the server.
         let is_redis = place == Place::Redis;
         let redis = is_redis.then(|| RedisServer::start(Persistence::EverySecond, &LARGE_FILE));
+        let postgres = match place {
+            Place::Postgres => Some(postgres().await?),
+            _ => None,
+        };
         let runs = AtomicUsize::new(0);
         let version = String::new();
         let mut stage = Self {
             place,
             version,
             redis,
+            postgres,
             folder,
             runs,
         };
@@ -89,19 +109,27 @@ impl Stage {
             Place::Sqlite => {
                 format!("sqlite: {}, WAL, synchronous=FULL", rusqlite::version())
             }
+            Place::Postgres => {
+                let version = self.meter()?.version().await?;
+                format!(
+                    "postgres: {version}, synchronous_commit=on, {}",
+                    POSTGRES.join(", ")
+                )
+            }
             Place::Memory => "memory: nothing is durable".to_owned(),
         })
     }
 
     /// A clean place for one run.
     pub(crate) async fn site(&self) -> Result<Site, Failure> {
-        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let run = self.next_run();
         let url = match self.place {
             Place::Redis => {
                 self.bare_redis().await?.wipe().await?;
                 self.redis_url()?
             }
             Place::Sqlite => format!("sqlite:{}", self.file(run).display()),
+            Place::Postgres => self.database_of(run).await?,
             Place::Memory => "memory:?durability=memory".to_owned(),
         };
         let namespace = format!("bench-{run}");
@@ -110,7 +138,11 @@ impl Stage {
 
     /// A file of its own for a run of bare SQL.
     pub(crate) fn bare_file(&self) -> std::path::PathBuf {
-        self.file(self.runs.fetch_add(1, Ordering::Relaxed))
+        self.file(self.next_run())
+    }
+
+    fn next_run(&self) -> usize {
+        self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
     fn file(&self, run: usize) -> std::path::PathBuf {
@@ -127,10 +159,53 @@ impl Stage {
         Ok(self.redis()?.url())
     }
 
+    fn postgres(&self) -> Result<&(PostgresServer, Meter), Failure> {
+        let postgres = self.postgres.as_ref();
+        postgres.ok_or_else(|| "this case is about PostgreSQL only".into())
+    }
+
+    /// What the server tells of itself.
+    pub(crate) fn meter(&self) -> Result<&Meter, Failure> {
+        Ok(&self.postgres()?.1)
+    }
+
+    /// Makes an empty database in the place of the one before; returns its URL.
+    pub(crate) async fn new_database(&self) -> Result<String, Failure> {
+        self.database_of(self.next_run()).await
+    }
+
+    async fn database_of(&self, run: usize) -> Result<String, Failure> {
+        let (server, meter) = self.postgres()?;
+        let new = database(run);
+        meter.renew(&database(run.saturating_sub(1)), &new).await?;
+        Ok(server.url_of(&new))
+    }
+
+    /// The name of the present database.
+    pub(crate) fn database(&self) -> String {
+        database(self.runs.load(Ordering::Relaxed).saturating_sub(1))
+    }
+
+    /// A bare table in a database of its own.
+    pub(crate) async fn bare_postgres(&self) -> Result<BarePostgres, Failure> {
+        BarePostgres::make(self.new_database().await?).await
+    }
+
     /// A connection of its own, which bare scripts are sent over.
     pub(crate) async fn bare_redis(&self) -> Result<BareRedis, Failure> {
         BareRedis::connect(&self.redis_url()?).await
     }
+}
+
+fn database(run: usize) -> String {
+    format!("run_{run}")
+}
+
+async fn postgres() -> Result<(PostgresServer, Meter), Failure> {
+    let server = tokio::task::spawn_blocking(|| PostgresServer::start(&POSTGRES)).await?;
+    let pid = server.pid().ok_or("the server has ended")?;
+    let meter = Meter::connect(&server.url(), pid).await?;
+    Ok((server, meter))
 }
 
 /// A clean place in a store, which a process can tell another one.
@@ -173,13 +248,20 @@ impl Site {
 
     /// A service with default settings, without a plugin.
     pub(crate) async fn sender(self) -> Result<TaskSubmitService, Failure> {
+        Ok(TaskSubmitService::new(self.store().await?))
+    }
+
+    /// The store itself, with default options.
+    pub(crate) async fn store(self) -> Result<Arc<dyn Store>, Failure> {
         let options = StoreOptions {
             namespace: Namespace::new(self.namespace)?,
             ..StoreOptions::default()
         };
-        Ok(TaskSubmitService::new(
-            open_store(&self.url, options).await?,
-        ))
+        Ok(open_store(&self.url, options).await?)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 }
 

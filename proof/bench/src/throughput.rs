@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use delayq_plugin::{CancelOutcome, Receipt};
+use delayq_plugin::{CancelOutcome, Receipt, TaskSubmitService};
 use tokio::task::JoinSet;
 
 use crate::Failure;
@@ -29,10 +29,19 @@ pub(crate) async fn submit_in_bulk(stage: &Stage, count: usize) -> Result<f64, F
 /// Tasks a second through `send`, by many callers that each wait for their answer.
 pub(crate) async fn submit_singly(stage: &Stage, count: usize) -> Result<f64, Failure> {
     let plugin = stage.site().await?.plugin(Counter::up_to(0)).await?;
+    let tasks = plugin.submit_service();
     let started = Instant::now();
+    send_singly(&tasks, count).await?;
+    let rate = rate(count, started);
+    end(plugin).await;
+    Ok(rate)
+}
+
+/// Sends by many callers that each wait for their answer.
+pub(crate) async fn send_singly(tasks: &TaskSubmitService, count: usize) -> Result<(), Failure> {
     let mut callers = JoinSet::new();
     for numbers in parts(count, count.div_ceil(IN_FLIGHT)) {
-        let tasks = plugin.submit_service();
+        let tasks = tasks.clone();
         callers.spawn(async move {
             for number in numbers {
                 tasks.send(load::later(number)?).await?;
@@ -43,9 +52,7 @@ pub(crate) async fn submit_singly(stage: &Stage, count: usize) -> Result<f64, Fa
     while let Some(ended) = callers.join_next().await {
         ended??;
     }
-    let rate = rate(count, started);
-    end(plugin).await;
-    Ok(rate)
+    Ok(())
 }
 
 /// Tasks a second that are cancelled by their ids, by many callers that each wait for their answer.

@@ -25,8 +25,8 @@ const MAX_PAUSE: Duration = Duration::from_mins(10);
 /// How long a server may take to count what a vacuum has left.
 const COUNTED: Duration = Duration::from_secs(1);
 
-const DEAD_ROWS: &str = "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables \
-    WHERE schemaname = $1 AND relname = 'tasks'";
+const DEAD_ROWS: &str = "SELECT n_dead_tup, n_live_tup, n_tup_upd + n_tup_del \
+    FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'tasks'";
 
 /// The vacuums of an instance, one after the other.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Vacuum {
                 session.run(&vacuum).await?;
                 tokio::time::sleep(COUNTED).await;
                 let left = dead_rows(session, &schema).await?;
-                Ok(left.dead < found.dead / 2)
+                Ok(found.are_mostly_gone(left))
             })
         });
         self.running = Some(open.runtime().spawn(work));
@@ -102,11 +102,20 @@ impl Vacuum {
 struct Rows {
     dead: i64,
     live: i64,
+    /// All that have ever become dead.
+    made: i64,
 }
 
 impl Rows {
     fn are_many(self) -> bool {
         self.dead > MIN_DEAD_ROWS.max(self.live / 5)
+    }
+
+    /// True if a vacuum between the two has removed at least half of the dead rows. A busy type
+    /// leaves as many new ones meanwhile.
+    fn are_mostly_gone(self, left: Self) -> bool {
+        let removed = self.dead + (left.made - self.made) - left.dead;
+        removed > self.dead / 2
     }
 }
 
@@ -118,5 +127,28 @@ async fn dead_rows(session: &mut Session, schema: &str) -> Outcome<Rows> {
     Ok(Rows {
         dead: row.try_get(0)?,
         live: row.try_get(1)?,
+        made: row.try_get(2)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vacuum_is_judged_by_what_it_removed_and_not_by_what_came_since() {
+        let rows = |dead, made| Rows {
+            dead,
+            live: 100_000,
+            made,
+        };
+        let found = rows(40_000, 1_000_000);
+        assert!(found.are_mostly_gone(rows(0, 1_000_000)));
+        assert!(
+            found.are_mostly_gone(rows(60_000, 1_060_000)),
+            "all are new"
+        );
+        let held = rows(100_000, 1_060_000);
+        assert!(!found.are_mostly_gone(held), "a transaction keeps them");
+    }
 }

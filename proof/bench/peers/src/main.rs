@@ -36,7 +36,8 @@ struct Args {
     peer: Name,
     #[arg(value_enum)]
     case: Case,
-    /// Where its server listens: redis://127.0.0.1:PORT, beanstalkd://127.0.0.1:PORT.
+    /// Where its server listens: redis://127.0.0.1:PORT, beanstalkd://127.0.0.1:PORT,
+    /// postgres://USER@127.0.0.1:PORT/DATABASE.
     #[arg(long)]
     url: String,
     /// The server's process.
@@ -65,6 +66,8 @@ enum Name {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Case {
+    /// Make what the peer needs on its server, and nothing else.
+    Prepare,
     /// As many in a call as the peer takes, up to 1,000.
     SubmitInBulk,
     /// One in a call, 64 calls at a time.
@@ -96,6 +99,7 @@ async fn run(args: &Args) -> Result<Value, Failure> {
     let peer = open(args).await?;
     let limit = Duration::from_secs(args.limit);
     match args.case {
+        Case::Prepare => Ok(json!({ "rate": 0 })),
         Case::SubmitInBulk => case::submit_in_bulk(peer, args.count).await,
         Case::SubmitSingly => case::submit_singly(peer, args.count).await,
         Case::Drain => case::drain(peer, args.count, limit).await,

@@ -4,13 +4,25 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// The cases, in their order.
-pub(crate) const ALL: [Case; 8] = [
+/// The cases on Redis and beanstalkd, in their order.
+pub(crate) const OF_REDIS: [Case; 8] = [
     Case::SubmitInBulk,
     Case::SubmitSingly,
     Case::DrainFew,
     Case::Drain,
     Case::Memory,
+    Case::Lateness(5),
+    Case::Lateness(500),
+    Case::Herd,
+];
+
+/// The cases on PostgreSQL.
+pub(crate) const OF_POSTGRES: [Case; 8] = [
+    Case::SubmitInBulk,
+    Case::SubmitSingly,
+    Case::Drain,
+    Case::Log,
+    Case::Commits,
     Case::Lateness(5),
     Case::Lateness(500),
     Case::Herd,
@@ -28,6 +40,10 @@ pub(crate) enum Case {
     DrainFew,
     Drain,
     Memory,
+    /// What a task's whole life writes to the server's log.
+    Log,
+    /// The transactions of a task's whole life.
+    Commits,
     /// At so many tasks a second.
     Lateness(u32),
     Herd,
@@ -65,6 +81,15 @@ impl Scale {
         limit_s: 60,
     };
 
+    /// Each commit waits for a disk: as many tasks as above would take an hour.
+    pub(crate) const POSTGRES: Self = Self {
+        rounds: 3,
+        bulk: 50_000,
+        single: 10_000,
+        drain: 20_000,
+        ..Self::FULL
+    };
+
     /// Large enough to see that all works; the figures vary a lot.
     pub(crate) const QUICK: Self = Self {
         rounds: 2,
@@ -87,6 +112,8 @@ impl Case {
             Self::DrainFew => "drain of 5,000 due tasks",
             Self::Drain => "drain of due tasks",
             Self::Memory => "memory",
+            Self::Log => "log, whole life",
+            Self::Commits => "commits, whole life",
             Self::Lateness(5) => "lateness, 5 tasks/s",
             Self::Lateness(_) => "lateness, 500 tasks/s",
             Self::Herd => "all due at once",
@@ -95,7 +122,8 @@ impl Case {
 
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Memory => "bytes/task",
+            Self::Memory | Self::Log => "bytes/task",
+            Self::Commits => "commits/1,000 tasks",
             Self::SubmitInBulk | Self::SubmitSingly | Self::DrainFew | Self::Drain => "tasks/s",
             Self::Lateness(_) | Self::Herd => "ms",
         }
@@ -116,7 +144,7 @@ impl Case {
             Self::SubmitInBulk => ("submit-in-bulk", scale.bulk, 0),
             Self::SubmitSingly => ("submit-singly", scale.single, 0),
             Self::DrainFew => ("drain", FEW, 0),
-            Self::Drain => ("drain", scale.drain, 0),
+            Self::Drain | Self::Log | Self::Commits => ("drain", scale.drain, 0),
             Self::Memory => ("memory", scale.memory, 0),
             Self::Lateness(rate) => {
                 let span_s = if rate <= 5 {
@@ -138,6 +166,23 @@ impl Case {
             .to_vec()
     }
 
+    /// What the server counts for each task, of `[bytes of its log, transactions]`; `None` when the
+    /// process says what came out.
+    pub(crate) fn counted(self, scale: &Scale, [bytes, commits]: [u64; 2]) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let each = |all: u64| all as f64 / scale.drain as f64;
+        match self {
+            Self::Log => Some(each(bytes)),
+            Self::Commits => Some(each(commits) * 1e3),
+            _ => None,
+        }
+    }
+
+    /// Whether the server counts, and not the process.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, Self::Log | Self::Commits)
+    }
+
     /// When the process is taken to hang: sending and starting have their time beside the limit.
     pub(crate) fn patience(scale: &Scale) -> Duration {
         Duration::from_secs(2 * scale.limit_s + u64::from(scale.calm_s) + 60)
@@ -147,6 +192,17 @@ impl Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_counts_is_told_by_the_task() {
+        let scale = Scale::QUICK;
+        assert_eq!(Case::Log.counted(&scale, [20_000, 50]), Some(2.0));
+        assert_eq!(Case::Commits.counted(&scale, [20_000, 50]), Some(5.0));
+        for case in OF_POSTGRES {
+            let counted = case.counted(&scale, [1, 1]);
+            assert_eq!(counted.is_some(), case.is_counted(), "{case:?}");
+        }
+    }
 
     #[test]
     fn the_words_are_those_that_the_program_takes() {

@@ -7,6 +7,7 @@ use crate::peers::program::{Programs, Runner};
 
 const CARGO: &str = include_str!("../../peers/Cargo.toml");
 const NPM: &str = include_str!("../../peers/npm/package.json");
+const GO: &str = include_str!("../../peers/go/go.mod");
 
 /// Crates that are peers, as the program in `proof/bench/peers` calls them.
 const CRATES: [&str; 4] = ["bullmq-official", "apalis-redis", "rusty-sidekiq", "oxana"];
@@ -32,23 +33,54 @@ impl Contender {
     }
 }
 
-/// delayq first; who cannot be measured here is added to `skipped`, with what to install.
-pub(crate) fn all(programs: &Programs, skipped: &mut Vec<String>) -> Vec<Contender> {
-    let contender = |name: &str, version: &str, word, runner, kind| Contender {
+fn contender(
+    name: &str,
+    version: &str,
+    word: &'static str,
+    runner: Runner,
+    kind: Kind,
+) -> Contender {
+    Contender {
         name: name.to_owned(),
         version: version.to_owned(),
         word,
         runner,
         kind,
-    };
+    }
+}
+
+fn delayq(kind: Kind) -> Contender {
     let ours = env!("CARGO_PKG_VERSION");
-    let mut all = vec![contender(
-        "delayq",
-        ours,
-        "delayq",
-        Runner::Rust,
-        Kind::Redis,
-    )];
+    contender("delayq", ours, "delayq", Runner::Rust, kind)
+}
+
+/// delayq first, then those that keep their tasks in PostgreSQL.
+pub(crate) fn of_postgres(programs: &Programs) -> Vec<Contender> {
+    let mut all = vec![delayq(Kind::Postgres)];
+    if programs.has_go() {
+        let version = go_version("github.com/riverqueue/river").unwrap_or("unknown");
+        let (go, kind) = (Runner::Go, Kind::Postgres);
+        all.push(contender("River (Go)", version, "river", go, kind));
+    }
+    if programs.has_node() {
+        let version = quoted_version(NPM, "\"graphile-worker\"").unwrap_or("unknown");
+        let (node, kind) = (Runner::Node("graphile.mjs"), Kind::Postgres);
+        let name = "Graphile Worker (npm)";
+        all.push(contender(name, version, "graphile", node, kind));
+    }
+    all
+}
+
+/// The version of a module in the lines of `require`.
+fn go_version(module: &str) -> Option<&'static str> {
+    let mut lines = GO.lines().map(str::split_whitespace);
+    let version = lines.find_map(|mut words| (words.next() == Some(module)).then(|| words.next()));
+    Some(version??.trim_start_matches('v'))
+}
+
+/// delayq first; who cannot be measured here is added to `skipped`, with what to install.
+pub(crate) fn of_redis(programs: &Programs, skipped: &mut Vec<String>) -> Vec<Contender> {
+    let mut all = vec![delayq(Kind::Redis)];
     for name in CRATES {
         let version = quoted_version(CARGO, name).unwrap_or("unknown");
         all.push(contender(name, version, name, Runner::Rust, Kind::Redis));
@@ -59,7 +91,7 @@ pub(crate) fn all(programs: &Programs, skipped: &mut Vec<String>) -> Vec<Contend
             "BullMQ (npm)",
             version,
             "bullmq",
-            Runner::Node,
+            Runner::Node("bullmq.mjs"),
             Kind::Redis,
         ));
     }
@@ -108,7 +140,11 @@ mod tests {
             let version = quoted_version(CARGO, name).unwrap_or_default();
             assert_eq!(version.split('.').count(), 3, "{name}: {version}");
         }
-        assert!(quoted_version(NPM, "\"bullmq\"").is_some());
+        for name in ["\"bullmq\"", "\"graphile-worker\""] {
+            assert!(quoted_version(NPM, name).is_some(), "{name}");
+        }
+        let version = go_version("github.com/riverqueue/river").unwrap_or_default();
+        assert_eq!(version.split('.').count(), 3, "{version}");
         assert_eq!(
             quoted_version("a = { version = \"=1.2.3\", b = \"4\" }", "a"),
             Some("1.2.3")

@@ -12,6 +12,8 @@ pub(crate) enum Outcome {
     Rate(f64),
     /// Bytes a task.
     Bytes(f64),
+    /// What the server has counted for each task.
+    Each(f64),
     LatenessUs(Starts),
     Herd(Starts),
     /// It has no such call.
@@ -52,7 +54,7 @@ impl Outcome {
 
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
-            Self::Rate(number) | Self::Bytes(number) => Some(*number),
+            Self::Rate(number) | Self::Bytes(number) | Self::Each(number) => Some(*number),
             _ => None,
         }
     }
@@ -70,7 +72,11 @@ impl Outcome {
             Self::Unsupported(why) => Some(why.clone()),
             Self::Stopped(why) => Some(format!("**stopped**: {why}")),
             Self::Failed(why) => Some(format!("**failed**: {why}")),
-            Self::Rate(_) | Self::Bytes(_) | Self::LatenessUs(_) | Self::Herd(_) => None,
+            Self::Rate(_)
+            | Self::Bytes(_)
+            | Self::Each(_)
+            | Self::LatenessUs(_)
+            | Self::Herd(_) => None,
         }
     }
 }

@@ -10,8 +10,10 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use crate::Failure;
+use crate::meter::Meter;
+use crate::postgres_server::PostgresServer;
 use crate::redis_server::{Persistence, RedisServer};
-use crate::stage::LARGE_FILE;
+use crate::stage::{LARGE_FILE, POSTGRES};
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,10 +22,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// beanstalkd syncs its binlog as often as Redis its append-only file.
 const SYNC_MS: &str = "1000";
 
+/// The database of a contender.
+const DATABASE: &str = "bench";
+
 /// What a contender runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Redis,
+    Postgres,
     Beanstalkd,
     BeanstalkdWithBinlog,
 }
@@ -32,6 +38,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) enum Place {
     Redis(RedisServer),
+    Postgres(PostgresServer),
     Beanstalkd {
         child: Child,
         port: u16,
@@ -44,6 +51,14 @@ impl Place {
         if kind == Kind::Redis {
             let start = || RedisServer::start(Persistence::EverySecond, &LARGE_FILE);
             return Ok(Self::Redis(tokio::task::spawn_blocking(start).await?));
+        }
+        if kind == Kind::Postgres {
+            let start = || {
+                let server = PostgresServer::start(&POSTGRES);
+                server.create_database(DATABASE);
+                server
+            };
+            return Ok(Self::Postgres(tokio::task::spawn_blocking(start).await?));
         }
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
@@ -82,6 +97,7 @@ impl Place {
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Redis(server) => server.url(),
+            Self::Postgres(server) => server.url_of(DATABASE),
             Self::Beanstalkd { port, .. } => format!("beanstalkd://127.0.0.1:{port}"),
         }
     }
@@ -89,15 +105,28 @@ impl Place {
     pub(crate) fn pid(&self) -> Result<u32, Failure> {
         let pid = match self {
             Self::Redis(server) => server.pid(),
+            Self::Postgres(server) => server.pid(),
             Self::Beanstalkd { child, .. } => child.id(),
         };
         pid.ok_or_else(|| "the server has ended".into())
+    }
+
+    /// What a PostgreSQL server has counted, once a program has ended: the bytes of its log, and
+    /// its transactions.
+    pub(crate) async fn counted(&self) -> Result<[u64; 2], Failure> {
+        let Self::Postgres(server) = self else {
+            return Err("this case is about PostgreSQL only".into());
+        };
+        let meter = Meter::connect(&server.url(), self.pid()?).await?;
+        let commits = meter.commits(DATABASE).await?;
+        Ok([meter.wal().await?, commits])
     }
 
     /// Ends the server, and returns once it has gone.
     pub(crate) async fn end(self) -> Result<(), Failure> {
         match self {
             Self::Redis(server) => tokio::task::spawn_blocking(move || drop(server)).await?,
+            Self::Postgres(server) => tokio::task::spawn_blocking(move || drop(server)).await?,
             Self::Beanstalkd { mut child, .. } => child.kill().await?,
         }
         Ok(())

@@ -4,41 +4,55 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::Failure;
+use crate::peers::Field;
 use crate::peers::case::{Case, Scale};
 use crate::peers::contender::Contender;
 use crate::peers::outcome::Outcome;
 use crate::peers::place::Place;
 
-/// What the peer for Node.js is made of.
-const NODE_FILES: [&str; 3] = ["package.json", "package-lock.json", "bullmq.mjs"];
-const NO_NODE: &str = "BullMQ (npm): it needs node and npm on the PATH, version 20 or newer: \
-    `sudo apt-get install nodejs npm`, or https://nodejs.org";
+/// What the peers for Node.js are made of.
+const NODE_FILES: [&str; 5] = [
+    "package.json",
+    "package-lock.json",
+    "bench.mjs",
+    "bullmq.mjs",
+    "graphile.mjs",
+];
+const NO_NODE: &str = "BullMQ and Graphile Worker (npm): they need node and npm on the PATH, \
+    version 20 or newer: `sudo apt-get install nodejs npm`, or https://nodejs.org";
+const NO_GO: &str = "River (Go): it needs go on the PATH, version 1.26 or newer: https://go.dev";
 
 /// Which program does a contender's cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runner {
     Rust,
-    Node,
+    /// This script.
+    Node(&'static str),
+    Go,
 }
 
 /// The programs, ready to be run.
 #[derive(Debug)]
 pub(crate) struct Programs {
     rust: PathBuf,
-    /// The script; `None` when it cannot be run here.
+    /// The folder of the scripts; `None` when they cannot be run here.
     node: Option<PathBuf>,
+    /// `None` when it cannot be built here.
+    go: Option<PathBuf>,
     /// The version of the one that is installed.
     beanstalkd: Option<String>,
 }
 
 impl Programs {
-    /// Builds what is in `proof/bench/peers`; beside it, who is left out, and what to install.
-    pub(crate) async fn build() -> Result<(Self, Vec<String>), Failure> {
+    /// Builds what is in `proof/bench/peers` for a field; beside it, who is left out, and what to
+    /// install.
+    pub(crate) async fn build(field: Field) -> Result<(Self, Vec<String>), Failure> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
         let mut cargo = Command::new("cargo");
@@ -51,19 +65,27 @@ impl Programs {
         println!("building the peers: proof/bench/peers");
         succeed(cargo, "cargo build of proof/bench/peers").await?;
         let mut skipped = Vec::new();
-        let node = match node_script(&source.join("npm"), &target.join("npm")).await {
-            Ok(script) => Some(script),
+        let node = match node_scripts(&source.join("npm"), &target.join("npm")).await {
+            Ok(scripts) => Some(scripts),
             Err(failure) => {
                 skipped.push(format!("{NO_NODE} ({failure})"));
                 None
             }
         };
         let rust = target.join("release/delayq-bench-peers");
-        let beanstalkd = beanstalkd_version().await;
+        let (mut go, mut beanstalkd) = (None, None);
+        match field {
+            Field::Redis => beanstalkd = beanstalkd_version().await,
+            Field::Postgres => match go_program(&source.join("go"), &target).await {
+                Ok(program) => go = Some(program),
+                Err(failure) => skipped.push(format!("{NO_GO} ({failure})")),
+            },
+        }
         Ok((
             Self {
                 rust,
                 node,
+                go,
                 beanstalkd,
             },
             skipped,
@@ -72,6 +94,10 @@ impl Programs {
 
     pub(crate) fn has_node(&self) -> bool {
         self.node.is_some()
+    }
+
+    pub(crate) fn has_go(&self) -> bool {
+        self.go.is_some()
     }
 
     pub(crate) fn beanstalkd(&self) -> Option<&str> {
@@ -86,14 +112,54 @@ impl Programs {
         scale: &Scale,
     ) -> Result<Outcome, Failure> {
         let place = Place::start(contender.kind).await?;
+        let outcome = self.run_on(&place, contender, case, scale).await;
+        place.end().await?;
+        outcome
+    }
+
+    async fn run_on(
+        &self,
+        place: &Place,
+        contender: &Contender,
+        case: Case,
+        scale: &Scale,
+    ) -> Result<Outcome, Failure> {
+        let patience = Case::patience(scale);
+        if !case.is_counted() {
+            return self
+                .outcome(place, contender, &case.words(scale), patience)
+                .await;
+        }
+        // Tables are made by a process before, so that they are no task's.
+        let prepare = ["prepare", "--count", "1"].map(str::to_owned);
+        let prepared = self.outcome(place, contender, &prepare, patience).await?;
+        if prepared.number().is_none() {
+            return Ok(prepared);
+        }
+        let [wal, commits] = place.counted().await?;
+        let outcome = self
+            .outcome(place, contender, &case.words(scale), patience)
+            .await?;
+        if outcome.number().is_none() {
+            return Ok(outcome);
+        }
+        let [wal_after, commits_after] = place.counted().await?;
+        let counted = case.counted(scale, [wal_after - wal, commits_after - commits]);
+        Ok(counted.map_or(outcome, Outcome::Each))
+    }
+
+    async fn outcome(
+        &self,
+        place: &Place,
+        contender: &Contender,
+        words: &[String],
+        patience: Duration,
+    ) -> Result<Outcome, Failure> {
         let mut command = self.command(contender.runner)?;
-        command.arg(contender.word).args(case.words(scale));
+        command.arg(contender.word).args(words);
         command.args(["--url", &place.url(), "--pid", &place.pid()?.to_string()]);
         command.stdin(Stdio::null()).kill_on_drop(true);
-        let patience = Case::patience(scale);
-        let ended = timeout(patience, command.output()).await;
-        place.end().await?;
-        let Ok(output) = ended else {
+        let Ok(output) = timeout(patience, command.output()).await else {
             return Ok(Outcome::Failed(format!("no end within {patience:?}")));
         };
         let output = output?;
@@ -108,17 +174,29 @@ impl Programs {
     fn command(&self, runner: Runner) -> Result<Command, Failure> {
         match runner {
             Runner::Rust => Ok(Command::new(&self.rust)),
-            Runner::Node => {
+            Runner::Node(script) => {
                 let mut node = Command::new("node");
-                node.arg(self.node.as_ref().ok_or(NO_NODE)?);
+                node.arg(self.node.as_ref().ok_or(NO_NODE)?.join(script));
                 Ok(node)
             }
+            Runner::Go => Ok(Command::new(self.go.as_ref().ok_or(NO_GO)?)),
         }
     }
 }
 
-/// Installs the npm package in the target folder, so that nothing of it stands among the sources.
-async fn node_script(source: &Path, target: &Path) -> Result<PathBuf, Failure> {
+/// Builds the program of River.
+async fn go_program(source: &Path, target: &Path) -> Result<PathBuf, Failure> {
+    let program = std::path::absolute(target)?.join("river");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(".");
+    go.current_dir(source);
+    succeed(go, "go build of proof/bench/peers/go").await?;
+    Ok(program)
+}
+
+/// Installs the npm packages in the target folder, so that nothing of them stands among the
+/// sources.
+async fn node_scripts(source: &Path, target: &Path) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(target)?;
     for file in NODE_FILES {
         std::fs::copy(source.join(file), target.join(file))?;
@@ -132,7 +210,7 @@ async fn node_script(source: &Path, target: &Path) -> Result<PathBuf, Failure> {
     let mut node = Command::new("node");
     node.arg("--version").stdout(Stdio::null());
     succeed(node, "node --version").await?;
-    Ok(target.join("bullmq.mjs"))
+    Ok(target.to_owned())
 }
 
 /// The version in `beanstalkd 1.12`. Where it is missing, and this is root on a Debian, it is

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::figure::{short, spread};
-use crate::machine::Machine;
 use crate::peers::case::Case;
 use crate::peers::contender::Contender;
 use crate::peers::outcome::{Outcome, Starts};
@@ -81,7 +80,7 @@ impl Row {
 
 /// All that a run says.
 pub(crate) fn section(
-    machine: &Machine,
+    head: &str,
     contenders: &[&Contender],
     skipped: &[String],
     rows: &[Row],
@@ -91,7 +90,7 @@ pub(crate) fn section(
         .map(|it| format!("{} {}", it.name, it.version));
     let versions: Vec<_> = versions.collect();
     let mut lines = vec![
-        format!("`cargo xtask bench --peers` on {machine}."),
+        head.to_owned(),
         String::new(),
         format!("Measured: {}.", versions.join(", ")),
     ];
