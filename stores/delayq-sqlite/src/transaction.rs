@@ -106,7 +106,7 @@ impl<'a> SqliteTransaction<'a> {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        self.call(|tx| query::find(&mut tx.known(task_type)?, id))
+        self.call(|tx| query::find(&tx.known(task_type)?, id))
     }
 
     fn call<R>(&self, operation: impl FnOnce(&mut Tx<'_>) -> Outcome<R>) -> Result<R> {
