@@ -2,8 +2,8 @@
 //! sends to it.
 
 use bolero::{check, produce};
-use delayq_fuzz::{Reach, again, bytes, damage, each_damaged, list, spell, words};
 use delayq_endpoint::{EurekaClient, EurekaInstance, fuzz as endpoint};
+use delayq_fuzz::{Reach, again, bytes, damage, each_damaged, list, spell, words};
 use delayq_server::fuzz;
 
 /// What a registry answers, as it was recorded, and what may stand in it.
@@ -223,9 +223,15 @@ fn a_call_counts_as_signed_only_as_it_was_signed() {
                 .take(3)
                 .all(|(one, other)| one == other);
             assert!(is_content_same || is_signed != Some(true), "{parts:?}");
-            assert_ne!(endpoint::is_signed(OTHER, &headers, body, NOW_MS), Some(true));
+            assert_ne!(
+                endpoint::is_signed(OTHER, &headers, body, NOW_MS),
+                Some(true)
+            );
             let late = NOW_MS + 301_000;
-            assert_ne!(endpoint::is_signed(SECRET, &headers, body, late), Some(true));
+            assert_ne!(
+                endpoint::is_signed(SECRET, &headers, body, late),
+                Some(true)
+            );
             reach.count(is_signed == Some(true));
         });
 }

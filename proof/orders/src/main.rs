@@ -2,10 +2,7 @@
 //! transaction, and each payment and the end of its task are written in one. Its own books tell
 //! whether every order was paid exactly once. `cargo xtask orders` runs it.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "printing is what this program is for"
-)]
+#![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use std::process::ExitCode;
 
