@@ -122,7 +122,7 @@ async fn relays_that_die_at_any_step_apply_each_call_once() {
         while outbox.status().await.unwrap().waiting > 0 {
             // Two at a time; the lease of a dead one ends for the next.
             server.sql("dying", "UPDATE delayq.relays SET until = 0");
-            let (one, other) = (fastrand::usize(1..40), fastrand::usize(1..40));
+            let (one, other) = (fastrand::usize(1..60), fastrand::usize(1..60));
             tokio::join!(
                 dies_after(one, relay(&outbox, &store)),
                 dies_after(other, relay(&outbox, &store)),

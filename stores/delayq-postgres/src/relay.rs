@@ -232,10 +232,16 @@ impl Step<'_> {
             return ended;
         }
         let outcomes = self.relay.store.submit(tasks).await;
-        for (call, outcome) in submitted.into_iter().zip(outcomes) {
-            let end = self.parked(&call, outcome).await;
-            ended.push((call, end));
-        }
+        // After a relay that died before it noted them, each has to be looked up.
+        let parked: Vec<_> = iter(submitted.into_iter().zip(outcomes))
+            .map(|(call, outcome)| async move {
+                let end = self.parked(&call, outcome).await;
+                (call, end)
+            })
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        ended.extend(parked);
         ended
     }
 

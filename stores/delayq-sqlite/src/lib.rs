@@ -9,10 +9,10 @@
 //! take turns with SQLite's write lock.
 //!
 //! The floors, each using only those below it: `store`, `operate`, `presence`, `chronicle` (the
-//! contract) · `transaction` (calls in one of the application) · `commit` (threads and calls) · `operations` (one module for each operation) · `rows`
-//! (a transaction and its rows) · `schema`, `connection`, `error`. Reading order:
-//! `schema/schema_1.sql` (the stored data), `rows`, `operations::submit`, `operations::claim`,
-//! `operations::settle`, then `commit::writer`.
+//! contract) · `transaction` (calls in one of the application) · `commit` (threads and calls) ·
+//! `operations` (one module for each operation) · `rows` (a transaction and its rows) · `schema`,
+//! `connection`, `error`. Reading order: `schema/schema_1.sql` (the stored data), `rows`,
+//! `operations::submit`, `operations::claim`, `operations::settle`, then `commit::writer`.
 
 mod chronicle;
 mod commit;
