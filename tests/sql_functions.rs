@@ -293,6 +293,11 @@ async fn an_attempt_is_done_with_the_transaction_or_not_at_all() {
     let late = store.settle(&bucket, vec![late]).await.unwrap();
     assert_eq!(late, [SettleOutcome::Settled]);
 
+    // The lock of another attempt ends nothing.
+    let other = settle("o-2", claimed[1].lock.fence + 1);
+    assert_eq!(session.run(&other), "lock_lost");
+    assert_eq!(state(&store, "o-2").await, Some(TaskState::Running));
+
     // A request that waits for the end of the attempt becomes the task.
     let again = "SELECT outcome FROM delayq.send('order.cancel', 'o-2', 'again', \
                  '{\"again_if_running\": true}')";

@@ -33,8 +33,8 @@ RETURNS TABLE (o_row outbox, o_previous bigint) PINNED LANGUAGE sql AS $$
     FROM sized s WHERE coalesce(s.before, 0) < 4194304 ORDER BY (s.o).seq
 $$;
 
--- Notes what became of rows, if the relay still holds their lane. p_end: 0 applied, 1 parked, 2 to be
--- tried again after p_wait ms, and twice as long each time, 3 set aside.
+-- Notes what became of rows, if the relay still holds their lane. p_end: 0 applied, 1 parked, 2 to
+-- be tried again after p_wait ms, and twice as long each time, 3 set aside.
 CREATE FUNCTION relayed_v1(
     p_namespace text, p_lane int, p_holder text, p_seq bigint[], p_end smallint[], p_error text[],
     p_wait bigint
@@ -95,8 +95,8 @@ CREATE FUNCTION lanes_v1(p_namespace text) RETURNS SETOF int PINNED LANGUAGE sql
 $$;
 
 -- Says where the tasks of a namespace are: calls go to the outbox, or to this database. Answers
--- whether that is so now: not while the place that it leaves has tasks or calls. NULL: a transaction
--- that has made a call is open.
+-- whether that is so now: not while the place that it leaves has tasks or calls. NULL: a
+-- transaction that has made a call is open.
 CREATE FUNCTION set_relayed_v1(p_namespace text, p_is_relayed boolean) RETURNS boolean
 PINNED LANGUAGE plpgsql AS $$
 BEGIN

@@ -194,8 +194,8 @@ SECURITY DEFINER PINNED LANGUAGE sql AS $$
     FROM send_v1(requests_v1('send_all', coalesce($1, '[]'))) s ORDER BY s.o_n
 $$;
 
--- Cancels a task. outcome: cancelled, running (it is asked to stop), finished, not_found; relayed, if
--- the call waits in the outbox.
+-- Cancels a task. outcome: cancelled, running (it is asked to stop), finished, not_found; relayed,
+-- if the call waits in the outbox.
 CREATE FUNCTION cancel(type text, id text, options jsonb DEFAULT '{}')
 RETURNS TABLE (outcome text, state text, detail jsonb) SECURITY DEFINER PINNED LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -277,8 +277,8 @@ SECURITY DEFINER PINNED LANGUAGE sql AS $$
     SELECT * FROM change_message_v1($1, $2, convert_to($3::text, 'UTF8'), $4)
 $$;
 
--- A task as JSON; NULL if it is not known. at: by state, when it is due, its lock expires, it died or
--- ended. Times are ms since the epoch.
+-- A task as JSON; NULL if it is not known. at: by state, when it is due, its lock expires, it died
+-- or ended. Times are ms since the epoch.
 CREATE FUNCTION find(type text, id text, options jsonb DEFAULT '{}') RETURNS jsonb
 SECURITY DEFINER PINNED STABLE LANGUAGE plpgsql AS $$
 #variable_conflict use_variable

@@ -1,6 +1,7 @@
 -- Reads the calls of applications. Only a call that is not well formed is an error: of the class
 -- DQ, with a hint. DQ001: an unknown option. DQ002: the value of an option. DQ003: a name.
--- DQ004: too large. DQ005: not for a namespace that is relayed. The functions that call these have the settings.
+-- DQ004: too large. DQ005: not for a namespace that is relayed. The functions that call these have
+-- the settings.
 
 -- The options of a call: a JSON object with known keys.
 CREATE FUNCTION options_v1(p_call text, p_options jsonb, p_known text[]) RETURNS jsonb

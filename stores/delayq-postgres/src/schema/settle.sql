@@ -44,9 +44,9 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Moves the ends of locks. p_alone: 2 marks a lock as that of a holder that runs nothing else. A task
--- that another transaction has locked keeps the end that it has, so that one long transaction does
--- not hold up the others.
+-- Moves the ends of locks. p_alone: 2 marks a lock as that of a holder that runs nothing else. A
+-- task that another transaction has locked keeps the end that it has, so that one long transaction
+-- does not hold up the others.
 CREATE FUNCTION extend_v1(
     p_namespace text, p_name text, p_ids text[], p_fences bigint[], p_lock_ms bigint, p_alone int
 ) RETURNS TABLE (o_id text, o_fence bigint, o_until bigint, o_is_cancelled boolean)
