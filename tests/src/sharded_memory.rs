@@ -13,7 +13,7 @@ use delayq_core::store::{
 };
 use delayq_core::task::Headers;
 use delayq_core::{
-    Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Replies, Result,
+    Bucket, Chronicle, Clock, Documents, Ends, Error, Lock, NewTask, Operate, Presence, Replies, Result,
     Store, TaskId, TaskInfo, TaskType, When,
 };
 use tokio::sync::broadcast;
@@ -352,3 +352,6 @@ impl Documents for ShardedMemory {}
 
 #[async_trait]
 impl Replies for ShardedMemory {}
+
+#[async_trait]
+impl Ends for ShardedMemory {}

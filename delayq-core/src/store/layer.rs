@@ -12,6 +12,7 @@ use super::{
 use crate::chronicle::{Action, Chronicle, LoggedAction, Spell, Step};
 use crate::documents::{Documents, Expected, Folder, WriteOutcome};
 use crate::error::Result;
+use crate::history::{EndPosition, Ends, EndsStatus, WaitingEnd};
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
@@ -90,6 +91,11 @@ macro_rules! calls {
             Replies {
                 KeepReply: keep_reply(task_type: &TaskType, lock: &Lock, reply: &Reply) -> bool;
                 Reply: reply(task_type: &TaskType, id: &TaskId) -> Option<KeptReply>;
+            }
+            Ends {
+                Ends: ends(limit: usize) -> Vec<WaitingEnd>;
+                RemoveEnds: remove_ends(positions: &[EndPosition]) -> u64;
+                EndsStatus: ends_status() -> EndsStatus;
             }
         }
     };
@@ -320,6 +326,7 @@ mod tests {
             include_str!("../chronicle.rs"),
             include_str!("../documents.rs"),
             include_str!("../replies.rs"),
+            include_str!("../history/ends.rs"),
         ] {
             let (_, contract) = source.split_once("#[async_trait]\npub trait").unwrap();
             let (contract, _) = contract.split_once("\n}\n").unwrap();

@@ -15,6 +15,7 @@ mod config;
 mod connection;
 mod dead;
 mod documents;
+mod ends;
 mod error;
 mod floors;
 mod locals;

@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 
 mod chronicle;
 mod documents;
+mod ends;
 mod listen;
 mod operate;
 mod presence;

@@ -93,6 +93,7 @@ impl SqliteStore {
             namespace: options.namespace.clone(),
             retention: options.retention,
             remembered: options.remembered,
+            history_buffer: options.history_buffer,
         };
         let started = Engine::start(path.clone(), sync, context.clone(), options.call_timeout);
         let engine = started.await?;

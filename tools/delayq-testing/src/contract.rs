@@ -45,6 +45,7 @@ mod ended;
 mod expiry;
 mod explain;
 mod fleet;
+mod history;
 mod instances;
 mod list;
 mod lock;

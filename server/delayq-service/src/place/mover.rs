@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use delayq_core::chronicle::{Action, ActionEnd};
-use delayq_plugin::store::{Expected, TypeSettings, TypeStats, WriteOutcome};
+use delayq_plugin::store::{Expected, KeptMessage, TypeSettings, TypeStats, WriteOutcome};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskId, TaskType, Timestamp};
 use tracing::info;
 
@@ -370,6 +370,10 @@ async fn copy_type(stats: &TypeStats, new: &Home, task_type: &TaskType) -> Resul
         .max_pending(stats.max_pending)
         .fleet_concurrency(stats.fleet_concurrency)
         .fleet_rate(stats.fleet_rate);
+    let settings = match stats.history {
+        Some(bytes) => settings.history(Some(KeptMessage::from_limit(bytes))),
+        None => settings,
+    };
     new.store.configure_type(task_type, &settings).await?;
     match stats.paused_until {
         None => new.store.resume(task_type).await,

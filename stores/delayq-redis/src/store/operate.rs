@@ -63,6 +63,9 @@ impl Operate for RedisStore {
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         settings.check()?;
+        if matches!(settings.history, Setting::To(_)) {
+            return Err(Error::Unsupported("history"));
+        }
         refuse_limit(task_type, settings, settings.shards.unwrap_or(1))?;
         if let Setting::To(most) = settings.max_pending {
             let count = self.shards.current(task_type).await?.newest().count();

@@ -10,8 +10,7 @@ use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
 use crate::rows::{
-    FollowUp, TaskRecord, Texts, Tx, TypeTasks, code, end_task, refuse_snapshot, select_records,
-    signed,
+    TaskRecord, Texts, Tx, TypeTasks, code, die, end_task, refuse_snapshot, select_records, signed,
 };
 
 const SELECT_REACHED: &str = select_records!(
@@ -131,13 +130,11 @@ fn take(
         }
         Claiming::Dead(task, cause, error) => {
             tasks.row.totals.count(task.state);
-            if !FollowUp::start(tasks, &record.row, task.settled)? {
-                let texts = Texts {
-                    error: Some(&error),
-                    ..Texts::default()
-                };
-                tasks.change_texts(&record.row, &task, &texts)?;
-            }
+            let texts = Texts {
+                error: Some(&error),
+                ..Texts::default()
+            };
+            die(tasks, &record.row, &task, &texts)?;
             cause
         }
     };

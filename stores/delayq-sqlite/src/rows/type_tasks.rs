@@ -6,7 +6,7 @@ use delayq_core::job::NewTask;
 use delayq_core::machine::{
     Accepted, Bookkeeping, Bound, ERROR_LOG_CHARS, ErrorLog, accepted, expiry_text,
 };
-use delayq_core::name::TaskId;
+use delayq_core::name::{Namespace, TaskId};
 use delayq_core::presence::InstanceId;
 use delayq_core::state::TaskState;
 use delayq_core::time::{Reading, Timestamp};
@@ -15,6 +15,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 use super::context::Context;
 use super::number::{code, settled_code, signed};
 use super::record::{ALONE, StoredExpiry, checksum, headers_text};
+use super::recorded::record_death;
 use super::statement::{
     BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
     SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
@@ -45,6 +46,7 @@ pub(crate) struct TypeTasks<'a> {
     pub(crate) retention: Duration,
     /// Maximum number of remembered ended tasks.
     pub(crate) remembered: usize,
+    pub(super) namespace: &'a Namespace,
 }
 
 /// Texts that a change puts in the place of those of a task; `None`: they stay.
@@ -59,7 +61,11 @@ pub(crate) struct Texts<'a> {
 }
 
 impl<'a> TypeTasks<'a> {
-    pub(super) fn new(connection: &'a Connection, context: &Context, row: &'a mut TypeRow) -> Self {
+    pub(super) fn new(
+        connection: &'a Connection,
+        context: &'a Context,
+        row: &'a mut TypeRow,
+    ) -> Self {
         let reading = context.clock.read();
         Self {
             connection,
@@ -68,6 +74,7 @@ impl<'a> TypeTasks<'a> {
             reading,
             retention: context.retention,
             remembered: context.remembered,
+            namespace: &context.namespace,
         }
     }
 
@@ -310,6 +317,7 @@ impl<'a> TypeTasks<'a> {
         self.execute(BURY, (record.row.seq, id.as_str(), now, error))?;
         self.leave(&record.row);
         self.row.add(TaskState::Dead, 1);
+        record_death(self, &record.row, record.row.live())?;
         Ok(id)
     }
 

@@ -63,6 +63,15 @@ impl Rig {
         Self::with(self.harness.clone(), options).await
     }
 
+    /// The same place in a new namespace, with this bound of its recorded ends.
+    pub(super) async fn with_buffer(&self, bytes: u64) -> Self {
+        let options = StoreOptions {
+            history_buffer: bytes,
+            ..StoreOptions::default()
+        };
+        Self::with(self.harness.clone(), options).await
+    }
+
     async fn with(harness: Arc<dyn StoreUnderTest>, options: StoreOptions) -> Self {
         let options = StoreOptions {
             namespace: Namespace::new(TaskId::generate().as_str()).unwrap(),
