@@ -20,6 +20,7 @@ mod events;
 mod handler;
 mod handler_set;
 mod health;
+pub mod history;
 mod host;
 mod metered_store;
 mod metric;

@@ -10,7 +10,7 @@ use super::{Config, ConfigError, read};
 const PREFIX: &str = "DELAYQ_";
 
 /// The top-level options that a variable can set.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "url",
     "namespace",
     "durability",
@@ -21,6 +21,8 @@ const NAMES: [&str; 11] = [
     "max_lock_expiries",
     "only",
     "grace",
+    "history",
+    "history_retention",
     "types",
 ];
 

@@ -26,7 +26,7 @@ pub(crate) use type_options::TypeOptions;
 ///
 /// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
 /// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
-/// `max_lock_expiries`, `only` and `grace`, like the builder's methods; `[types."mail.*"]` has the
+/// `max_lock_expiries`, `only`, `history`, `history_retention` and `grace`, like the builder's methods; `[types."mail.*"]` has the
 /// options of `#[task_worker]`, with the same names and units. If several tables match a type, the
 /// longest pattern wins. Its options replace the worker's own.
 ///
@@ -70,6 +70,9 @@ pub struct Config {
     pub(crate) only: Option<Vec<String>>,
     #[serde(default, deserialize_with = "value::span")]
     pub(crate) grace: Option<Duration>,
+    pub(crate) history: Option<Url>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) history_retention: Option<Duration>,
     #[serde(default)]
     types: BTreeMap<Pattern, TypeOptions>,
     /// The origin of the configuration, for errors.
@@ -143,6 +146,12 @@ impl Config {
         self.url.as_ref().map(|url| url.0.as_str())
     }
 
+    /// The URL of the history database in this configuration. It may hold a password.
+    #[must_use]
+    pub fn history_url(&self) -> Option<&str> {
+        self.history.as_ref().map(|url| url.0.as_str())
+    }
+
     /// `options` with the store settings of this configuration applied over them: `namespace`,
     /// `durability`, `retention`, `call_timeout`.
     #[must_use]
@@ -191,6 +200,11 @@ impl Config {
                 self.max_lock_expiries != other.max_lock_expiries,
             ),
             ("only", self.only != other.only),
+            ("history", self.history != other.history),
+            (
+                "history_retention",
+                self.history_retention != other.history_retention,
+            ),
         ];
         let changed = options.into_iter().filter(|(_, is_changed)| *is_changed);
         changed.map(|(option, _)| option).collect()
@@ -208,6 +222,8 @@ impl Config {
         put(&mut self.max_lock_expiries, other.max_lock_expiries);
         put(&mut self.only, other.only);
         put(&mut self.grace, other.grace);
+        put(&mut self.history, other.history);
+        put(&mut self.history_retention, other.history_retention);
         put(&mut self.source, other.source);
         for (pattern, options) in other.types {
             self.types.entry(pattern).or_default().merge(options);

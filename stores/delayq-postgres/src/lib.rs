@@ -13,6 +13,7 @@ mod columns;
 mod concerns;
 mod config;
 mod connection;
+mod database;
 mod dead;
 mod documents;
 mod ends;
@@ -45,3 +46,7 @@ pub use crate::migrate::{Migrated, PostgresMigration};
 pub use crate::outbox::{AsideCall, Outbox, OutboxStatus};
 pub use crate::relay::OutboxRelay;
 pub use crate::store::PostgresStore;
+
+/// For the history, which keeps its data in a database of its own.
+#[doc(hidden)]
+pub use crate::database::{Database, DbCell, DbValue};

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, Setting, TypeSettings, TypeStats};
+use delayq_core::operate::{
+    AuditReport, Cursor, DeadFilter, Page, Setting, TypeSettings, TypeStats,
+};
 use delayq_core::{Error, Operate, Result, TaskId, TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, required, span, state, time};
 

@@ -1,10 +1,12 @@
 //! The store that a command works on.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use delayq_ops::quoted;
+use delayq_plugin::history::HistoryStore;
 use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
 use delayq_plugin::{Limits, Namespace, TaskSubmitService};
 
@@ -210,8 +212,16 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
         max_message_bytes: MAX_MESSAGE_BYTES,
         ..Limits::default()
     };
+    let (namespace, timeout) = (options.namespace.clone(), options.call_timeout);
     let tasks = TaskSubmitService::connect(&url, options).await?;
-    Ok(tasks.with_limits(limits))
+    let tasks = tasks.with_limits(limits);
+    match file.config()?.history_url() {
+        Some(url) => {
+            let history = HistoryStore::at(url, namespace, timeout)?;
+            Ok(tasks.with_history(Arc::new(history)))
+        }
+        None => Ok(tasks),
+    }
 }
 
 /// The URL of a store, and the options to open it with.

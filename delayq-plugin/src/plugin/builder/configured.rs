@@ -33,6 +33,12 @@ pub(super) fn configured(
     if let Some(most) = config.max_lock_expiries {
         builder = builder.max_lock_expiries(most);
     }
+    if let Some(url) = config.history {
+        builder = builder.history(url.0);
+    }
+    if let Some(retention) = config.history_retention {
+        builder = builder.history_retention(retention);
+    }
     if let Some(patterns) = config.only {
         builder = builder.only(patterns);
     }

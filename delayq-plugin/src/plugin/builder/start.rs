@@ -14,6 +14,8 @@ use super::worker_plan::Surroundings;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
+use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipper, Shipping, check_store};
+use crate::metric::HistorySamples;
 use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
@@ -33,6 +35,7 @@ pub(super) async fn start(
     for listener in builder.listeners.0 {
         app.spawn(run_listener(listener, service.events()));
     }
+    let shipping = start_shipper(&service, &builder.history, &app);
     let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
     let store = service.store();
     let durability = store.durability().as_str();
@@ -44,6 +47,7 @@ pub(super) async fn start(
     Ok(DelayQueuePlugin {
         service,
         handlers,
+        shipping,
         config,
         own_grace,
         grace,
@@ -79,7 +83,10 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
         service = service.with_metrics();
     }
     builder.settings.telemetry = service.telemetry.clone();
-    let service = service.with_stack(builder.middleware.clone());
+    let mut service = service.with_stack(builder.middleware.clone());
+    if let Some(history) = open_history(builder, &service).await? {
+        service = service.with_history(history);
+    }
     // A service that the application added belongs to another store, and takes precedence.
     if builder.components.get::<TaskSubmitService>().is_err() {
         builder.components.insert(service.clone());
@@ -88,6 +95,36 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
         service,
         is_opened_here,
     })
+}
+
+/// The history, if one is asked for. Its database is opened later, and may be away.
+async fn open_history(
+    builder: &DelayQueuePluginBuilder,
+    service: &TaskSubmitService,
+) -> Result<Option<Arc<HistoryStore>>, StartError> {
+    let Some(url) = &builder.history.url else {
+        return Ok(None);
+    };
+    let store = service.store();
+    let namespace = store.namespace().cloned().unwrap_or_default();
+    let history = HistoryStore::at(url, namespace, builder.options.call_timeout)?;
+    check_store(&**store).await?;
+    Ok(Some(Arc::new(history)))
+}
+
+/// Begins to ship the records of ended tasks.
+fn start_shipper(
+    service: &TaskSubmitService,
+    plan: &HistoryPlan,
+    app: &Handle,
+) -> Option<Shipping> {
+    let history = service.history_store()?;
+    let retention = HistoryRetention::of_all(plan.retention);
+    let (store, clock) = (Arc::clone(service.store()), Arc::clone(service.clock()));
+    let samples = service.telemetry.metrics.as_ref();
+    let samples = samples.map(|metrics| HistorySamples::new(metrics.namespace()));
+    let shipper = Shipper::new(store, history, clock, retention).with_metrics(samples);
+    Some(Shipping::start(shipper, app))
 }
 
 impl OpenedStore {

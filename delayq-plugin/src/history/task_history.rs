@@ -1,0 +1,123 @@
+//! What became of tasks: the live store first, then the history.
+
+use std::sync::Arc;
+
+use delayq_core::history::{EndsStatus, Life, MAX_ENDS};
+use delayq_core::{Error, Result, Store, TaskId, TaskInfo, TaskType};
+use delayq_history::{Forget, HistoryPage, HistoryQuery, HistoryStatus, HistoryStore};
+use serde::Serialize;
+
+use super::shipping::ship;
+
+/// What became of a task, see [`TaskHistory::what_became_of`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Fate {
+    /// The task as the store knows it now, which is what
+    /// [`find`](crate::TaskSubmitService::find) returns; `None` once it is forgotten there.
+    pub now: Option<TaskInfo>,
+    /// The ends of its lives, latest first: from the history, and of those that wait to be shipped.
+    /// A life that goes on is not among them.
+    pub lives: Vec<Life>,
+}
+
+impl Fate {
+    /// True if neither the store nor the history knows the task.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.now.is_none() && self.lives.is_empty()
+    }
+}
+
+/// What a [`TaskHistory::forget`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Forgotten {
+    /// Lives that were removed.
+    pub lives: u64,
+}
+
+/// The history of the tasks of a service, see
+/// [`TaskSubmitService::history`](crate::TaskSubmitService::history).
+#[derive(Clone, Debug)]
+pub struct TaskHistory {
+    store: Arc<dyn Store>,
+    history: Arc<HistoryStore>,
+}
+
+impl TaskHistory {
+    pub(crate) fn new(store: Arc<dyn Store>, history: Arc<HistoryStore>) -> Self {
+        Self { store, history }
+    }
+
+    /// What became of a task: asks the store, and then the history. A status asked right after a
+    /// submit comes from the store.
+    ///
+    /// # Errors
+    /// `InvalidName`, and the errors of the store and of the history database.
+    pub async fn what_became_of(&self, task_type: &str, id: &str) -> Result<Fate> {
+        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
+        let now = self.store.find(&task_type, &id).await?;
+        // Before the history: what is shipped in between is in both.
+        let waiting = match self.store.ends(MAX_ENDS).await {
+            Err(Error::Unsupported(_)) => Vec::new(),
+            waiting => waiting?,
+        };
+        let waiting = waiting.into_iter().map(|end| end.life);
+        let mut lives: Vec<Life> = waiting
+            .filter(|life| life.task_type == task_type && life.id == id)
+            .collect();
+        for life in self.history.lives(&task_type, &id).await? {
+            if !lives.iter().any(|other| is_same(other, &life)) {
+                lives.push(life);
+            }
+        }
+        lives.sort_by_key(|life| std::cmp::Reverse((life.ended_at, life.fence)));
+        Ok(Fate { now, lives })
+    }
+
+    /// A page of the lives that a search finds, latest end first. Ends of the last seconds may not
+    /// be shipped yet.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a search that [`check`](HistoryQuery::check) refuses, and the errors of
+    /// the history database.
+    pub async fn search(&self, query: &HistoryQuery) -> Result<HistoryPage> {
+        self.history.search(query).await
+    }
+
+    /// Removes lives from the history for good, such as those of a person. Ships what waits first,
+    /// so that it is covered. Tasks that have not ended are left alone: cancel them before.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty group, and the errors of the store and of the history database.
+    pub async fn forget(&self, whom: &Forget) -> Result<Forgotten> {
+        loop {
+            match ship(&*self.store, &self.history).await {
+                Ok(shipped) if shipped.taken > 0 => {}
+                Ok(_) | Err(Error::Unsupported(_)) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let lives = self.history.forget(whom).await?;
+        Ok(Forgotten { lives })
+    }
+
+    /// What waits in the store, and the state of the history database.
+    ///
+    /// # Errors
+    /// The errors of the store and of the history database.
+    pub async fn status(&self) -> Result<(EndsStatus, HistoryStatus)> {
+        let waiting = match self.store.ends_status().await {
+            Err(Error::Unsupported(_)) => EndsStatus::default(),
+            waiting => waiting?,
+        };
+        Ok((waiting, self.history.status().await?))
+    }
+}
+
+/// True if two records of one task are of the same end.
+fn is_same(one: &Life, other: &Life) -> bool {
+    let key = |life: &Life| (life.ended_at, life.fence, life.submitted_at, life.outcome);
+    key(one) == key(other)
+}

@@ -1,0 +1,128 @@
+//! The conditions of a search in SQL.
+
+use delayq_core::time::duration_ms;
+
+use crate::query::HistoryQuery;
+
+/// A value in a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Int(i64),
+    Text(String),
+}
+
+/// What differs between databases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialect {
+    /// What stands before the number of a value.
+    pub(crate) mark: char,
+    /// The condition that the error has a text, with `{}` for the value.
+    pub(crate) has_error: &'static str,
+}
+
+/// Conditions, with their values.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    dialect: Dialect,
+    parts: Vec<String>,
+    pub(crate) values: Vec<Bound>,
+}
+
+impl Filter {
+    pub(crate) fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            parts: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds a value. Returns its place.
+    pub(crate) fn value(&mut self, value: Bound) -> String {
+        self.values.push(value);
+        format!("{}{}", self.dialect.mark, self.values.len())
+    }
+
+    /// Adds a condition with a value in the place of `{}`.
+    pub(crate) fn with(&mut self, condition: &str, value: Bound) {
+        let place = self.value(value);
+        self.parts.push(condition.replace("{}", &place));
+    }
+
+    /// Adds a condition on a number, if there is one.
+    fn number(&mut self, condition: &str, number: Option<i64>) {
+        if let Some(number) = number {
+            self.with(condition, Bound::Int(number));
+        }
+    }
+
+    fn text(&mut self, condition: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.with(condition, Bound::Text(text.to_owned()));
+        }
+    }
+
+    /// Adds the conditions of a search on the table of lives `l` and that of types `t`.
+    pub(crate) fn search(&mut self, query: &HistoryQuery) {
+        let ms = |time: Option<delayq_core::Timestamp>| time.map(delayq_core::Timestamp::as_millis);
+        self.text(
+            "t.name = {}",
+            query.task_type.as_ref().map(|of| of.as_str()),
+        );
+        self.text("l.id = {}", query.id.as_ref().map(|id| id.as_str()));
+        self.text("l.grp = {}", query.group.as_deref());
+        self.text("l.project = {}", query.project.as_deref());
+        self.number("l.ended_at >= {}", ms(query.since));
+        self.number("l.ended_at < {}", ms(query.until));
+        self.text(self.dialect.has_error, query.error.as_deref());
+        self.number("l.late_ms > {}", query.late_by.map(duration_ms));
+        self.number("l.run_ms > {}", query.longer_than.map(duration_ms));
+        if !query.outcomes.is_empty() {
+            // Numbers of outcomes: no value can come from outside.
+            let numbers = query.outcomes.iter().map(|of| of.number().to_string());
+            let numbers: Vec<_> = numbers.collect();
+            self.parts
+                .push(format!("l.outcome IN ({})", numbers.join(", ")));
+        }
+        if let Some(after) = query.after {
+            let at = self.value(Bound::Int(after.ended_at.as_millis()));
+            let number = self.value(Bound::Int(after.number));
+            self.parts
+                .push(format!("(l.ended_at, l.seq) < ({at}, {number})"));
+        }
+    }
+
+    /// The conditions, joined.
+    pub(crate) fn sql(&self) -> String {
+        self.parts.join(" AND ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::TaskId;
+    use delayq_core::history::LifeOutcome;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_never_a_part_of_the_sql() {
+        let dialect = Dialect {
+            mark: '?',
+            has_error: "instr(l.error, {}) > 0",
+        };
+        let query = HistoryQuery {
+            id: Some(TaskId::new("order-42").unwrap()),
+            group: Some("'; DROP TABLE lives".to_owned()),
+            error: Some("100%' OR 1".to_owned()),
+            outcomes: vec![LifeOutcome::Dead, LifeOutcome::Expired],
+            ..HistoryQuery::default()
+        };
+        let mut filter = Filter::new(dialect);
+        filter.search(&query);
+        let expected =
+            "l.id = ?1 AND l.grp = ?2 AND instr(l.error, ?3) > 0 AND l.outcome IN (1, 2)";
+        assert_eq!(filter.sql(), expected);
+        assert_eq!(filter.values.len(), 3);
+    }
+}

@@ -1,0 +1,29 @@
+//! The history database of delayq: one row for each life of a task, for as long as it is kept.
+//!
+//! A [`HistoryStore`] is opened by a URL: `sqlite:PATH` or `postgres://HOST/DATABASE`. It stores
+//! each [`Life`](delayq_core::history::Life) once, however often it is recorded, so that whoever
+//! ships lives may repeat a batch. Lives of several namespaces share a database.
+//!
+//! The floors, each using only those before it: `query`, `page`, `retention`, `forget`, `status`
+//! (nouns) · `filter` (conditions in SQL), `backend` (the contract of a database) · `sqlite`,
+//! `postgres` · `store`. Each database has its SQL in a module of its own.
+
+mod backend;
+mod filter;
+mod forget;
+mod page;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod query;
+mod retention;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod status;
+mod store;
+
+pub use forget::Forget;
+pub use page::{HistoryCursor, HistoryPage};
+pub use query::{HistoryQuery, MAX_HISTORY_PAGE};
+pub use retention::HistoryRetention;
+pub use status::HistoryStatus;
+pub use store::HistoryStore;

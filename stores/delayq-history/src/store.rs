@@ -1,0 +1,221 @@
+//! The history of a namespace in a database.
+
+use std::fmt;
+use std::time::Duration;
+
+use delayq_core::error::{Error, Result};
+use delayq_core::history::Life;
+use delayq_core::{Namespace, TaskId, TaskType, Timestamp};
+use tokio::sync::OnceCell;
+
+use crate::backend::Backend;
+use crate::forget::Forget;
+use crate::page::HistoryPage;
+use crate::query::{HistoryQuery, MAX_HISTORY_PAGE};
+use crate::retention::HistoryRetention;
+use crate::status::HistoryStatus;
+
+/// The forms of a URL, for errors.
+const FORMS: &str = "use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+
+/// The name of a URL in errors.
+const WHAT: &str = "history URL";
+
+/// How a database is opened.
+#[derive(Clone)]
+enum Location {
+    #[cfg(feature = "sqlite")]
+    Sqlite(std::path::PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(String),
+}
+
+/// The history of a namespace in a database: what became of its tasks.
+///
+/// The database is opened by the first call, and again if that fails: a process starts without it.
+pub struct HistoryStore {
+    location: Location,
+    namespace: Namespace,
+    timeout: Duration,
+    backend: OnceCell<Box<dyn Backend>>,
+}
+
+impl fmt::Debug for HistoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HistoryStore")
+            .field("place", &self.place())
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HistoryStore {
+    /// The history of `namespace` in the database of a URL. A call takes at most `timeout`.
+    ///
+    /// - `sqlite:PATH` (feature `sqlite`): one file, made if it is missing.
+    /// - `postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE` (feature `postgres`): its tables are
+    ///   in the schema `delayq_history`, or that of `?schema=NAME`, and are made if they are
+    ///   missing.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a URL of another form, or one that this build cannot open.
+    pub fn at(url: &str, namespace: Namespace, timeout: Duration) -> Result<Self> {
+        Ok(Self {
+            location: Location::of(url.trim_end_matches(['\r', '\n']))?,
+            namespace,
+            timeout,
+            backend: OnceCell::new(),
+        })
+    }
+
+    /// The database, without secrets.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.location {
+            #[cfg(feature = "sqlite")]
+            Location::Sqlite(path) => format!("sqlite:{}", path.display()),
+            #[cfg(feature = "postgres")]
+            Location::Postgres(url) => crate::postgres::place(url),
+        }
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    async fn backend(&self) -> Result<&dyn Backend> {
+        let opened = self.backend.get_or_try_init(|| async {
+            let opened: Box<dyn Backend> = match &self.location {
+                #[cfg(feature = "sqlite")]
+                Location::Sqlite(path) => {
+                    Box::new(crate::sqlite::SqliteHistory::open(path, self.timeout).await?)
+                }
+                #[cfg(feature = "postgres")]
+                Location::Postgres(url) => {
+                    Box::new(crate::postgres::PostgresHistory::open(url, self.timeout).await?)
+                }
+            };
+            Ok(opened)
+        });
+        Ok(&**opened.await?)
+    }
+
+    /// Stores lives. One that is stored already stays as it is, so a repeated call is harmless.
+    /// Returns the number of new ones. Once it returns, they survive a crash of the database.
+    ///
+    /// # Errors
+    /// The same for every method: `Unavailable` if the database cannot be reached, `Misconfigured`
+    /// with what to change, `Indeterminate` if the answer was lost.
+    pub async fn record(&self, lives: &[Life]) -> Result<u64> {
+        if lives.is_empty() {
+            return Ok(0);
+        }
+        self.backend().await?.record(&self.namespace, lives).await
+    }
+
+    /// A page of the lives that a search finds, latest end first.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a search that [`check`](HistoryQuery::check) refuses.
+    pub async fn search(&self, query: &HistoryQuery) -> Result<HistoryPage> {
+        query.check()?;
+        self.backend().await?.search(&self.namespace, query).await
+    }
+
+    /// The lives of a task, latest first, at most [`MAX_HISTORY_PAGE`].
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub async fn lives(&self, task_type: &TaskType, id: &TaskId) -> Result<Vec<Life>> {
+        let query = HistoryQuery {
+            task_type: Some(task_type.clone()),
+            id: Some(id.clone()),
+            limit: MAX_HISTORY_PAGE,
+            ..HistoryQuery::default()
+        };
+        Ok(self.search(&query).await?.lives)
+    }
+
+    /// Removes lives for good. Returns their number. Lives that are recorded later are not covered:
+    /// what waits to be shipped has to be shipped first.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record); `InvalidInput` for an empty group.
+    pub async fn forget(&self, whom: &Forget) -> Result<u64> {
+        if let Forget::Group { group, .. } = whom
+            && group.trim().is_empty()
+        {
+            return Err(Error::invalid(
+                "group",
+                "it is empty: name the group to forget",
+            ));
+        }
+        self.backend().await?.forget(&self.namespace, whom).await
+    }
+
+    /// Removes lives whose retention is over at `now`. Returns the number of those that were
+    /// removed one by one: on PostgreSQL, months that no namespace keeps go as a whole.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub async fn expire(&self, keep: &HistoryRetention, now: Timestamp) -> Result<u64> {
+        let backend = self.backend().await?;
+        backend.expire(&self.namespace, keep, now).await
+    }
+
+    /// The state of the history.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub async fn status(&self) -> Result<HistoryStatus> {
+        self.backend().await?.status(&self.namespace).await
+    }
+
+    /// Ends the connections, if there are any. Not needed for safety.
+    pub async fn close(&self) {
+        if let Some(backend) = self.backend.get() {
+            backend.close().await;
+        }
+    }
+}
+
+impl Location {
+    fn of(url: &str) -> Result<Self> {
+        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        match scheme {
+            #[cfg(feature = "sqlite")]
+            "sqlite" => {
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                if path.is_empty() || path.contains('?') {
+                    let reason = format!("{url:?}: write sqlite:PATH, without options");
+                    return Err(Error::invalid(WHAT, reason));
+                }
+                Ok(Self::Sqlite(path.into()))
+            }
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => {
+                crate::postgres::check(url)?;
+                Ok(Self::Postgres(url.to_owned()))
+            }
+            #[cfg(not(feature = "sqlite"))]
+            "sqlite" => Err(missing("sqlite", rest)),
+            #[cfg(not(feature = "postgres"))]
+            "postgres" | "postgresql" => Err(missing("postgres", rest)),
+            _ => {
+                // What follows may be a password.
+                let reason = format!("the scheme {scheme:?} is not known: {FORMS}");
+                Err(Error::invalid(WHAT, reason))
+            }
+        }
+    }
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "postgres")))]
+fn missing(feature: &str, _: &str) -> Error {
+    let reason = format!(
+        "this build cannot open it: add features = [{feature:?}] to delayq-plugin in Cargo.toml"
+    );
+    Error::invalid(WHAT, reason)
+}
