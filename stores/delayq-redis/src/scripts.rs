@@ -13,6 +13,7 @@ pub(crate) mod claim;
 pub(crate) mod dead;
 pub(crate) mod documents;
 pub(crate) mod ended;
+pub(crate) mod ends;
 pub(crate) mod figures;
 pub(crate) mod keys;
 pub(crate) mod query;
@@ -74,10 +75,13 @@ pub(crate) enum Script {
     Actions,
     Document,
     Reply,
+    TakeEnds,
+    EndsStatus,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
 const AGAIN: &str = include_str!("scripts/again.lua");
+const ENDS: &str = include_str!("scripts/ends.lua");
 const GATE: &str = include_str!("scripts/gate.lua");
 const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
@@ -86,7 +90,7 @@ const ACTION: &str = include_str!("scripts/action.lua");
 
 /// Every script in the order of the discriminants, with its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 35] = [
+pub(crate) const FILES: [(Script, &str); 37] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -122,6 +126,8 @@ pub(crate) const FILES: [(Script, &str); 35] = [
     (Script::Actions, include_str!("scripts/actions.lua")),
     (Script::Document, include_str!("scripts/document.lua")),
     (Script::Reply, include_str!("scripts/reply.lua")),
+    (Script::TakeEnds, include_str!("scripts/take_ends.lua")),
+    (Script::EndsStatus, include_str!("scripts/ends_status.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].
@@ -145,13 +151,14 @@ impl Script {
     /// The parts inserted between the first line and the operation.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim => &[MODEL, AGAIN, LIMIT],
+            Self::Claim => &[MODEL, ENDS, AGAIN, LIMIT],
             Self::Find => &[MODEL, AGAIN, GATE],
             Self::List => &[MODEL, AGAIN, GATE, ORDER],
-            Self::Submit | Self::Settle | Self::Cancel | Self::Purge | Self::AuditIndex => {
-                &[MODEL, AGAIN]
-            }
-            Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
+            Self::Submit | Self::AuditIndex => &[MODEL, AGAIN],
+            Self::Settle | Self::Cancel | Self::Purge => &[MODEL, ENDS, AGAIN],
+            Self::Requeue => &[MODEL, ORDER, DEAD],
+            Self::Discard => &[MODEL, ENDS, ORDER, DEAD],
+            Self::Bury | Self::TakeEnds | Self::EndsStatus => &[MODEL, ENDS],
             Self::Log | Self::Actions => &[MODEL, ACTION],
             Self::Layout => &[],
             _ => &[MODEL],

@@ -285,6 +285,9 @@ impl Shards {
             if let Some(most) = own.max_pending.filter(|_| map.is_second_newest(shard)) {
                 kept.max_pending = Some(kept.max_pending.unwrap_or(0).saturating_add(most));
             }
+            if map.is_second_newest(shard) {
+                kept.history = own.history;
+            }
             if own.is_empty && self.keeps_order {
                 empty.insert(shard.name());
             }
@@ -305,7 +308,7 @@ impl Shards {
         let opened = map.newest().zip(shares).map(|(shard, max_pending)| {
             let kept = SealedSettings {
                 max_pending,
-                ..kept
+                ..kept.clone()
             };
             shard.upkeep().open(kept)
         });

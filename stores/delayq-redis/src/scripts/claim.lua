@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Locks due tasks, in one step: first tasks whose lock has expired, then due ones, by due time and
 -- id.
--- KEYS: the nine of model.lua · 10 hash, result of the caller's last claim: number (of the claim),
+-- KEYS: the ten of model.lua · 11 hash, result of the caller's last claim: number (of the claim),
 --   fence (the first), tasks, ends (of the locks, ms), dues (<id> <due, ms> for those due at
 --   another time than in their records)
 -- ARGV: 1 maximum number of tasks · 2 length of the locks, ms · 3 the caller's clock and its guard,
@@ -24,7 +24,7 @@
 --   the time that due times were compared with.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
+local CLAIM, number, unanswered = KEYS[11], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
 local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
 local max_alone, uncounted = tonumber(ARGV[16]), tonumber(ARGV[17])
@@ -191,13 +191,16 @@ end
 
 -- Removes a task from its index: it is dead (p), or ends. For an ended task the state is
 -- remembered, with the last settled fence: the present holder has lost its lock.
-local function finish(id, letter, trail, record, state)
+local function finish(id, letter, trail, record, state, lock)
   stopped[#stopped + 1] = id
   ended[#ended + 1] = id
   ended[#ended + 1] = letter
   local total = letter == 'p' and 'died' or TOTAL_OF[letter]
   if total then
     totals[total] = (totals[total] or 0) + 1
+  end
+  if trail then
+    record_end(id, state or 'k', now, lock, trail, record)
   end
   local request = requests_of({ id }, requests)[id]
   if request then
@@ -273,15 +276,15 @@ local function look(i, id, record)
   local submitted, kind, number, rest = parse_record(record)
   local expiry = submitted and expiry_of(record, rest, due_of(submitted, kind, number))
   if sub(lock, -1) == '!' then
-    finish(id, 'c', trail, record, 'c')
+    finish(id, 'c', trail, record, 'c', lock)
   elseif counts and trail.expiries >= (is_alone and max_alone or max_expiries) then
     local company = is_alone and ', at last while it ran alone' or ''
     local problem =
       format('poison: its lock expired %.0f times%s; its process may have crashed', trail.expiries, company)
     note_error(trail, now, problem, problem, lock)
-    finish(id, 'p', trail)
+    finish(id, 'p', trail, record, nil, lock)
   elseif expiry and expiry <= guarded then
-    finish(id, 'e', trail, record, 'e')
+    finish(id, 'e', trail, record, 'e', is_lost and lock or nil)
   else
     if is_lost then
       local former = match(lock, ' @(%w+) ')
@@ -376,6 +379,7 @@ end
 if #ended > 0 then
   add_to_totals(totals, totals_before, 0)
 end
+write_ends()
 remember(ends, retention, most, now, meta[4])
 local next_time = next_call()
 if channel ~= '' and taken > 0 then

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Removes everything about a type that has no tasks and was never sharded, except its largest
 -- fence. A later submit finds the type unknown.
--- KEYS: the nine of model.lua · 10 the figures of the type.
+-- KEYS: the ten of model.lua · 11 the figures of the type.
 -- ARGV: none.
 -- Returns: scheduled · running · dead tasks; the type is removed if there are none · split_of();
 --   the type is not removed if that is not "".
@@ -14,7 +14,7 @@ local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead) 
 if split ~= '' or scheduled + running + dead > 0 then
   return { scheduled, running, dead, split }
 end
-call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD, KEYS[10])
+call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD, KEYS[11], KEYS[10])
 if fence then
   call('HSET', META, 'fence', text(fence))
 else

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns the facts about one task.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 retention, ms
 -- Returns: letter of its state · its time, ms · record · trail · lock · when the request to run it
 --   again is due, ms, or -1 · the result of gate(). For an ended task: its letter · 0 · "" · its

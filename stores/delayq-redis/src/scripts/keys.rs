@@ -12,13 +12,13 @@ use super::record::{self, Damage};
 use crate::connection::Command;
 
 /// The keys of one shard, in the order in which every script takes them (see `model.lua`).
-const OF_A_SHARD: [&str; 9] = [
-    "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old",
+const OF_A_SHARD: [&str; 10] = [
+    "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old", "ends",
 ];
 
-/// The Redis type of each of the nine keys of a shard, in their order.
-pub(crate) const KINDS: [&str; 9] = [
-    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash",
+/// The Redis type of each of the ten keys of a shard, in their order.
+pub(crate) const KINDS: [&str; 10] = [
+    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash", "stream",
 ];
 
 /// The names of one namespace.
@@ -170,8 +170,8 @@ pub(crate) struct ShardKeys {
     pub(crate) open: String,
     /// The common beginning of its keys.
     pub(crate) stem: String,
-    /// Its nine keys.
-    pub(crate) keys: [String; 9],
+    /// Its ten keys.
+    pub(crate) keys: [String; 10],
     pub(crate) slot: u16,
 }
 
@@ -205,6 +205,11 @@ impl ShardKeys {
     pub(crate) fn setting(&self, field: &str) -> Command {
         let meta = format!("{}:meta", self.stem);
         Command::read(&["HGET", &meta, field]).at(self.slot)
+    }
+
+    /// The stream of the records of its ends.
+    pub(crate) fn ends(&self) -> String {
+        format!("{}:ends", self.stem)
     }
 
     /// The channel of its wake-ups in a cluster.

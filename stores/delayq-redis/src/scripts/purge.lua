@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Removes up to 128 scheduled or dead tasks.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 state: s scheduled, k dead
 -- Returns: the number in the state before · the number removed.
 local state = ARGV[1]
@@ -11,10 +11,12 @@ local zset = state == 's' and DUE or DEAD
 local requests = numbers_of_meta('again')[1]
 local before = call('ZCARD', zset)
 local ids = call('ZRANGE', zset, 0, AT_ONCE - 1)
+record_removals(ids)
 if #ids > 0 then
   call('ZREM', zset, unpack(ids))
   call('HDEL', TASKS, unpack(ids))
   call('HDEL', TRAIL, unpack(ids))
+  write_ends()
   drop_requests(ids, requests)
 else
   touch()

@@ -1,6 +1,7 @@
 //! Arguments and answers of `find.lua`, `list.lua`, `stats.lua` and `histogram.lua`.
 
 use delayq_core::fleet::FleetLimits;
+use delayq_core::history::KeptMessage;
 use delayq_core::machine::{self, Gate};
 use delayq_core::operate::{Cursor, Page, TypeStats};
 use delayq_core::store::MAX_BATCH;
@@ -224,6 +225,7 @@ pub(crate) fn read_stats(mut fields: Fields, retention_ms: i64) -> Result<ShardS
     let retained = stats.now.as_millis().saturating_sub(retention_ms);
     let known_since = fields.time()?.max(Timestamp::from_millis(retained));
     stats.remembered_since = Some(known_since);
+    stats.history = super::ends::kept(&fields.text()?).map(KeptMessage::limit);
     Ok(ShardStats { stats, split })
 }
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Moves a scheduled task to another time.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 "a" (a delay) or "d" (a time) · 3 its ms · 4 retention, ms · 5 wake channel · 6
 --   wake message
 -- Returns: 1 if the first due time became earlier · "ok", or the letter of its state, or "" · due,

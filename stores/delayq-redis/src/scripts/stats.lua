@@ -1,12 +1,12 @@
 #!lua flags=no-writes
 -- Counts of one type.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: none.
 -- Returns: present time · scheduled · due · running · dead · first due, ms, or -1 · end of the
 --   pause, ms, or -1 · max_pending, if the shard takes new tasks, or -1 · tasks refused because of
 --   it · fleet concurrency by the settings, or -1 · fleet rate by the settings, or "" · split, as
 --   in split_of() · the totals, in order · the number of remembered ends · the time since which all
---   are remembered, apart from the retention, ms.
+--   are remembered, apart from the retention, ms · history, see ends.lua, or "".
 local now = clock()
 local meta, split = numbers_of_meta('pause', 'max_pending', 'refused', 'fleet_concurrency'), split_of()
 local totals, began = numbers_of_meta(unpack(TOTALS)), numbers_of_meta('gone')[1]
@@ -35,4 +35,5 @@ return {
   totals[5] or 0,
   remembered,
   known_since(began),
+  call('HGET', META, 'history') or '',
 }

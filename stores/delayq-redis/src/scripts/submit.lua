@@ -1,6 +1,6 @@
 #!lua
 -- Accepts up to 128 tasks of one shard, in one step; their ids differ. Refused when Redis is full.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 one letter per task, for a taken id (r reject, k keep, p replace, b debounce; a capital:
 --   again after a running one), followed for each debounced one by " <its number, from 1>:<longest
 --   wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the shard takes

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Replaces the message of a scheduled task, and the part of its record between its time and its
 -- checksum, if that part is as the caller has seen it.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the new record from that
 --   part on · 4 retention, ms
 -- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the

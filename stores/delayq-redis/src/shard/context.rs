@@ -21,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) keys: Keyspace,
     /// The retention of ended tasks.
     pub(crate) retention: Retention,
+    /// The maximum size of the records of ends of a shard, in bytes.
+    pub(crate) history_buffer: u64,
     /// The time limit of a call.
     pub(crate) timeout: Duration,
     pub(crate) hub: Arc<WakeupHub>,
@@ -47,6 +49,7 @@ impl Context {
             batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
             keys: Keyspace::new(options.namespace.clone()),
             retention,
+            history_buffer: options.history_buffer,
             timeout: options.call_timeout,
             hub,
             in_doubt: InDoubt::default(),

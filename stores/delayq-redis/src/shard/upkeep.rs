@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use delayq_core::history::{EndsStatus, WaitingEnd};
 use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
@@ -13,7 +14,7 @@ use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::ended::{EndedScan, GENERATIONS};
 use crate::scripts::query::ShardStats;
-use crate::scripts::{Script, claim, dead, query};
+use crate::scripts::{Script, claim, dead, ends, query};
 
 /// The largest number that Lua keeps exact.
 const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -28,10 +29,12 @@ fn argument<T>(setting: Setting<T>, text: impl Fn(T) -> String) -> String {
 }
 
 /// Settings of a shard that new shards of its type inherit.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SealedSettings {
     pub(crate) pause_ms: Option<u64>,
     pub(crate) max_pending: Option<u64>,
+    /// The record of ends, as it is stored; empty for none.
+    pub(crate) history: String,
     /// It has never had a task, so it is drained already.
     pub(crate) is_empty: bool,
 }
@@ -181,7 +184,27 @@ impl Upkeep<'_> {
         let command = command.arg(argument(max_pending, exact));
         let command = command.arg(argument(settings.fleet_concurrency, concurrency));
         let command = command.arg(argument(settings.fleet_rate, claim::rate_text));
+        let history = |kept| ends::setting(kept, self.0.cx.history_buffer);
+        let command = command.arg(argument(settings.history, history));
         self.0.run(Class::Main, command).await?.text()
+    }
+
+    /// The oldest records of ends.
+    pub(crate) async fn oldest_ends(self, limit: usize) -> Result<Vec<WaitingEnd>> {
+        let command = ends::oldest(&self.0.keys, limit);
+        let answer = self.0.cx.connections.call(Class::Main, command).await?;
+        ends::read_oldest(&self.0.keys, answer.fields())
+    }
+
+    /// Removes records of ends, given by place and size. Returns the number that was still there.
+    pub(crate) async fn take_ends(self, places: &[(&str, &str)]) -> Result<u64> {
+        let command = ends::take(&self.0.keys, places);
+        self.0.run(Class::Main, command).await?.count()
+    }
+
+    pub(crate) async fn add_ends_status(self, sum: &mut EndsStatus) -> Result<()> {
+        let command = ends::status(&self.0.keys);
+        ends::add_status(sum, self.0.run(Class::Main, command).await?)
     }
 
     /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running
@@ -212,6 +235,7 @@ impl Upkeep<'_> {
         Ok(SealedSettings {
             pause_ms: number()?,
             max_pending: number()?,
+            history: fields.text()?,
             is_empty: fields.flag()?,
         })
     }
@@ -221,6 +245,7 @@ impl Upkeep<'_> {
         let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
         let command = self.0.keys.script(Script::Open, 32).arg(&self.0.keys.open);
         let command = command.arg(text(kept.pause_ms)).arg(text(kept.max_pending));
+        let command = command.arg(kept.history);
         self.0.run(Class::Main, command).await.map(drop)
     }
 

@@ -1,11 +1,66 @@
-//! Recorded ends: not supported yet, so that [`configure_type`] refuses the setting.
-//!
-//! [`configure_type`]: delayq_core::Operate::configure_type
+//! Recorded ends: those of each shard of each type wait in a stream of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use delayq_core::history::Ends;
+use delayq_core::history::{EndPosition, Ends, EndsStatus, MAX_ENDS, WaitingEnd};
+use delayq_core::store::MAX_BATCH;
+use delayq_core::{Operate, Result};
+use futures_util::future::join_all;
 
 use super::RedisStore;
+use crate::shard::Shard;
+
+/// All shards of all types that are listed.
+async fn shards(store: &RedisStore) -> Result<Vec<Arc<Shard>>> {
+    let types = store.types().await?;
+    store.shards.learn_all(&types).await?;
+    let maps = types.iter().map(|task_type| store.shards.known(task_type));
+    let all = maps.flat_map(|map| map.all().cloned().collect::<Vec<_>>());
+    Ok(all.collect())
+}
 
 #[async_trait]
-impl Ends for RedisStore {}
+impl Ends for RedisStore {
+    /// The oldest of each shard, as many of each as fit.
+    async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
+        let limit = limit.min(MAX_ENDS);
+        let shards = shards(self).await?;
+        let share = limit.div_ceil(shards.len().max(1)).max(1);
+        let oldest = shards.iter().map(|shard| shard.upkeep().oldest_ends(share));
+        let mut all = Vec::new();
+        for waiting in join_all(oldest).await {
+            all.extend(waiting?);
+        }
+        all.sort_by_key(|waiting| waiting.life.ended_at);
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    async fn remove_ends(&self, positions: &[EndPosition]) -> Result<u64> {
+        let mut of_shards: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+        for (bucket, place, bytes) in positions.iter().filter_map(crate::scripts::ends::parts) {
+            of_shards.entry(bucket).or_default().push((place, bytes));
+        }
+        let mut removed = 0;
+        for shard in shards(self).await? {
+            let name = shard.keys.bucket.to_string();
+            let places = of_shards.remove(name.as_str()).unwrap_or_default();
+            for places in places.chunks(MAX_BATCH) {
+                removed += shard.upkeep().take_ends(places).await?;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn ends_status(&self) -> Result<EndsStatus> {
+        let shards = shards(self).await?;
+        let mut sum = EndsStatus::default();
+        sum.limit = self.cx.history_buffer * shards.len().max(1) as u64;
+        for shard in shards {
+            shard.upkeep().add_ends_status(&mut sum).await?;
+        }
+        Ok(sum)
+    }
+}

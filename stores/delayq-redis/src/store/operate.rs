@@ -63,9 +63,6 @@ impl Operate for RedisStore {
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         settings.check()?;
-        if matches!(settings.history, Setting::To(_)) {
-            return Err(Error::Unsupported("history"));
-        }
         refuse_limit(task_type, settings, settings.shards.unwrap_or(1))?;
         if let Setting::To(most) = settings.max_pending {
             let count = self.shards.current(task_type).await?.newest().count();
@@ -313,7 +310,7 @@ async fn set_settings(
     let is_kept =
         settings.fleet_concurrency == Setting::Keep && settings.fleet_rate == Setting::Keep;
     let whole = match bound {
-        Setting::Keep if is_kept => return Ok(()),
+        Setting::Keep if is_kept && settings.history == Setting::Keep => return Ok(()),
         Setting::To(most) => Some(most),
         Setting::Unset | Setting::Keep => None,
     };

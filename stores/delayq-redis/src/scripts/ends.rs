@@ -1,0 +1,124 @@
+//! Arguments and answers of the records of ends: see `ends.lua`.
+
+use delayq_core::history::{EndPosition, EndsStatus, KeptMessage, LifeOutcome, WaitingEnd};
+use delayq_core::machine::EndFacts;
+use delayq_core::{Result, TaskId, Timestamp};
+
+use super::record;
+use super::{Script, ShardKeys};
+use crate::connection::{Command, Fields};
+
+/// What a record takes besides its four fields, as `ends.lua` counts it.
+const PLACE_BYTES: usize = 64;
+
+/// The setting of a shard: what is kept of a message, and the maximum size of the records.
+pub(crate) fn setting(kept: KeptMessage, most: u64) -> String {
+    format!("{} {most}", kept.limit())
+}
+
+/// What a setting keeps of a message; `None` if nothing is recorded.
+pub(crate) fn kept(setting: &str) -> Option<KeptMessage> {
+    let (kept, _) = setting.split_once(' ')?;
+    kept.parse().ok().map(KeptMessage::from_limit)
+}
+
+/// Reads the oldest records.
+pub(crate) fn oldest(keys: &ShardKeys, limit: usize) -> Command {
+    let limit = limit.to_string();
+    Command::read(&["XRANGE", &keys.ends(), "-", "+", "COUNT", &limit]).at(keys.slot)
+}
+
+/// The records, with their sizes in their positions. Those that are too damaged to be read are left
+/// out, and dropped in the end by the bound.
+pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<Vec<WaitingEnd>> {
+    let mut waiting = Vec::new();
+    while !entries.is_empty() {
+        let mut entry = entries.list()?;
+        let place = entry.text()?;
+        let mut fields = entry.list()?;
+        let mut values = Vec::new();
+        while !fields.is_empty() {
+            let _name = fields.bytes()?;
+            values.push(fields.bytes()?);
+        }
+        let bytes = PLACE_BYTES + values.iter().map(Vec::len).sum::<usize>();
+        let facts = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts);
+        if let Some(facts) = facts {
+            let place = format!("{} {place} {bytes}", keys.bucket);
+            waiting.push(WaitingEnd {
+                position: EndPosition::new(place),
+                life: facts.into_life(keys.task_type().clone()),
+            });
+        }
+    }
+    Ok(waiting)
+}
+
+fn read_facts([about, id, stored, trail]: [Vec<u8>; 4]) -> Option<EndFacts> {
+    let about = String::from_utf8(about).ok()?;
+    let mut words = about.get(1..)?.split(' ');
+    let outcome = match about.as_bytes().first()? {
+        b'd' => LifeOutcome::Done,
+        b'k' => LifeOutcome::Dead,
+        b'e' => LifeOutcome::Expired,
+        b'c' => LifeOutcome::Cancelled,
+        b'x' => LifeOutcome::Discarded,
+        _ => return None,
+    };
+    let ended_at = Timestamp::from_millis(words.next()?.parse().ok()?);
+    let is_running = words.next()? == "1";
+    let (fence, attempts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let holder = words.next().filter(|holder| *holder != "-");
+    let message_bytes: u64 = words.next()?.parse().ok()?;
+    let history = record::decode_trail(&trail).unwrap_or_default();
+    let content = record::decode_part(stored);
+    let message = content.message;
+    Some(EndFacts {
+        id: TaskId::new(String::from_utf8(id).ok()?).ok()?,
+        outcome,
+        submitted_at: content.submitted_at.unwrap_or(ended_at),
+        due_at: content.due_at.unwrap_or(ended_at),
+        ended_at,
+        fence,
+        is_running,
+        attempts,
+        headers: content.headers,
+        holder: holder.map(str::to_owned),
+        error: history.last_error,
+        errors: record::errors_of(&trail).to_owned(),
+        message_bytes,
+        message: (!message.is_empty()).then_some(message),
+    })
+}
+
+/// A position as the store gave it: its shard, its place in the stream, its size.
+pub(crate) fn parts(position: &EndPosition) -> Option<(&str, &str, &str)> {
+    let (rest, bytes) = position.as_str().rsplit_once(' ')?;
+    let (bucket, place) = rest.rsplit_once(' ')?;
+    Some((bucket, place, bytes))
+}
+
+/// Removes records, given by place and size.
+pub(crate) fn take(keys: &ShardKeys, places: &[(&str, &str)]) -> Command {
+    let mut command = keys.script(Script::TakeEnds, 32 * places.len());
+    for (place, bytes) in places {
+        command.push(place);
+        command.push(bytes);
+    }
+    command
+}
+
+/// The command that reads the state of a shard's records.
+pub(crate) fn status(keys: &ShardKeys) -> Command {
+    keys.script(Script::EndsStatus, 0)
+}
+
+/// Adds the state of a shard to that of the others.
+pub(crate) fn add_status(sum: &mut EndsStatus, mut fields: Fields) -> Result<()> {
+    sum.waiting += fields.count()?;
+    let oldest = fields.optional_time()?;
+    sum.oldest = sum.oldest.into_iter().chain(oldest).min();
+    sum.bytes += fields.count()?;
+    sum.lost += fields.count()?;
+    Ok(())
+}
