@@ -44,6 +44,8 @@ pub struct PostgresStore {
     /// How old a snapshot may be before it is a concern.
     pub(crate) held_for: Duration,
     pub(crate) locals: Locals,
+    /// The maximum size of the recorded ends that wait, in bytes.
+    pub(crate) history_buffer: u64,
 }
 
 impl PostgresStore {
@@ -78,6 +80,7 @@ impl PostgresStore {
             namespace: namespace.to_string(),
             retention: options.retention,
             remembered: options.remembered,
+            history_buffer: options.history_buffer,
         };
         let followed = upkeep.clone().follow(connections.downgrade());
         drop(connections.spawn(followed));
@@ -96,6 +99,7 @@ impl PostgresStore {
             may_migrate: config.may_migrate,
             held_for: config.held_for,
             locals: Locals::default(),
+            history_buffer: options.history_buffer,
         }))
     }
 

@@ -10,8 +10,8 @@ use rusqlite::{OptionalExtension, Row};
 use crate::error::Outcome;
 use crate::rows::{EndsChange, Tx, holder_of, signed, text};
 
-const SELECT: &str = "SELECT ends.seq, types.name, ends.id, outcome, submitted, due, ended, \
-     ends.fence, ends.running, attempts, grp, project, holder, error, errors, size, message \
+const SELECT: &str = "SELECT ends.seq, types.name, ends.id, outcome, submitted, due, \
+     ends.ended, ends.fence, ends.running, attempts, grp, project, holder, error, errors, size, message \
      FROM ends INDEXED BY ends_place JOIN types ON types.id = ends.type \
      WHERE ends.namespace = ?1 ORDER BY ends.seq LIMIT ?2";
 const REMOVE: &str = "DELETE FROM ends WHERE seq = ?1 AND namespace = ?2 RETURNING bytes";
