@@ -86,7 +86,8 @@ local function write_ends()
   end
   call('HSET', META, 'ends_bytes', text(math.max(bytes, 0)))
   if lost > 0 then
-    call('HINCRBY', META, 'ends_lost', lost)
+    lost = lost + (tonumber(call('HGET', META, 'ends_lost') or 0) or 0)
+    call('HSET', META, 'ends_lost', text(lost))
   end
 end
 
