@@ -85,7 +85,8 @@ impl EndsStatus {
 /// [settings]: crate::operate::TypeSettings::history
 #[async_trait]
 pub trait Ends: Send + Sync {
-    /// Up to `limit` (at most [`MAX_ENDS`]) records that wait, about in the order of their ends.
+    /// Up to `limit` (at most [`MAX_ENDS`]) records that wait, about in the order of their ends;
+    /// fewer if their messages are large.
     /// They stay until they are [removed](Self::remove_ends), so several callers may get the same
     /// ones.
     ///

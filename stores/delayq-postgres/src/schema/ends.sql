@@ -35,11 +35,14 @@ $$;
 -- The first records of a namespace, up to about 8 MiB.
 CREATE FUNCTION ends_v1(p_namespace text, p_limit int)
 RETURNS TABLE (o_seq bigint, o_type text, o_end ends) PINNED LANGUAGE sql AS $$
-    SELECT x.seq, y.name, x.e FROM (
-        SELECT e.seq, e, e.bytes, sum(e.bytes) OVER (ORDER BY e.seq) AS upto
-        FROM (SELECT * FROM ends WHERE namespace = p_namespace ORDER BY seq LIMIT p_limit) e
-    ) x JOIN types y ON y.id = (x.e).type
-    WHERE x.upto - x.bytes < 8388608 ORDER BY x.seq
+    SELECT e.seq, y.name, e FROM ends e JOIN types y ON y.id = e.type
+    WHERE e.namespace = p_namespace AND e.seq <= (
+        SELECT max(x.seq) FROM (
+            SELECT f.seq, f.bytes, sum(f.bytes) OVER (ORDER BY f.seq) AS upto FROM (
+                SELECT seq, bytes FROM ends WHERE namespace = p_namespace ORDER BY seq LIMIT p_limit
+            ) f
+        ) x WHERE x.upto - x.bytes < 8388608
+    ) ORDER BY e.seq
 $$;
 
 -- Drops the oldest records beyond p_limit bytes. Answers what waits, and what was dropped so far.

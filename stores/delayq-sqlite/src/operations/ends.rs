@@ -8,7 +8,7 @@ use delayq_core::time::Timestamp;
 use rusqlite::{OptionalExtension, Row};
 
 use crate::error::Outcome;
-use crate::rows::{EndsChange, Tx, holder_of, signed, text};
+use crate::rows::{EndsChange, ROWS_BYTES, Tx, holder_of, signed, text};
 
 const SELECT: &str = "SELECT ends.seq, types.name, ends.id, outcome, submitted, due, \
      ends.ended, ends.fence, ends.running, attempts, grp, project, holder, error, errors, size, message \
@@ -30,16 +30,21 @@ struct StoredEnd {
 pub(crate) fn take(tx: &Tx<'_>, limit: usize) -> Outcome<Vec<WaitingEnd>> {
     let mut select = tx.connection.prepare_cached(SELECT)?;
     let key = (tx.context.namespace.as_str(), signed(limit));
-    let rows = select.query_map(key, read)?;
-    let rows: Vec<StoredEnd> = rows.collect::<rusqlite::Result<_>>()?;
-    let sound = rows.into_iter().filter_map(|row| {
-        let (task_type, facts) = row.record?;
-        Some(WaitingEnd {
-            position: EndPosition::new(row.seq.to_string()),
-            life: facts.into_life(task_type),
-        })
-    });
-    Ok(sound.collect())
+    let mut rows = select.query(key)?;
+    let (mut ends, mut bytes) = (Vec::new(), 0);
+    while bytes < ROWS_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let StoredEnd { seq, record } = read(row)?;
+        if let Some((task_type, facts)) = record {
+            bytes += facts.message.as_ref().map_or(0, Vec::len);
+            ends.push(WaitingEnd {
+                position: EndPosition::new(seq.to_string()),
+                life: facts.into_life(task_type),
+            });
+        }
+    }
+    Ok(ends)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<StoredEnd> {
