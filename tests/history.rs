@@ -62,9 +62,8 @@ impl TaskWorker for Obedient {
     }
 }
 
-/// A plugin whose workers obey, and their log.
-async fn start(store: Arc<dyn Store>, history: &str) -> (DelayQueuePlugin, Log) {
-    let log = Log::default();
+/// A plugin whose workers obey, and write into this log.
+async fn start(store: Arc<dyn Store>, history: &str, log: &Log) -> DelayQueuePlugin {
     let options = WorkerOptions {
         retry: RetryPolicy {
             base: millis(1),
@@ -76,9 +75,9 @@ async fn start(store: Arc<dyn Store>, history: &str) -> (DelayQueuePlugin, Log) 
         .store(store)
         .history(history)
         .without_registered_workers()
-        .worker(TYPE, options, Obedient(Arc::clone(&log)))
+        .worker(TYPE, options, Obedient(Arc::clone(log)))
         .start();
-    (plugin.await.unwrap(), log)
+    plugin.await.unwrap()
 }
 
 /// How the tasks of one round end, by the word that their ids begin with.
@@ -194,7 +193,8 @@ fn database() -> String {
 
 async fn equals_the_log(store: &str, history: &str) {
     let store = store_at(store).await;
-    let (plugin, log) = start(Arc::clone(&store), history).await;
+    let log = Log::default();
+    let plugin = start(Arc::clone(&store), history, &log).await;
     let tasks = plugin.submit_service();
     let meant = send(&tasks, 0).await;
     let kept = history_at(history);
@@ -231,9 +231,10 @@ async fn while_the_history_is_away_nothing_is_lost_and_nothing_is_there_twice() 
     let mut server = PostgresServer::start(&[]);
     let store = store_at(&file(&folder, "tasks")).await;
     let url = server.url();
-    let (plugin, log) = start(Arc::clone(&store), &url).await;
+    let log = Log::default();
+    let plugin = start(Arc::clone(&store), &url, &log).await;
     // A second instance ships beside it.
-    let (other, other_log) = start(store_at(&file(&folder, "tasks")).await, &url).await;
+    let other = start(store_at(&file(&folder, "tasks")).await, &url, &log).await;
     let tasks = plugin.submit_service();
     let mut meant = send(&tasks, 0).await;
     shipped(&*store, &history_at(&url), meant.len()).await;
@@ -256,9 +257,6 @@ async fn while_the_history_is_away_nothing_is_lost_and_nothing_is_there_twice() 
     .await;
     server.restart();
     let lives = shipped(&*store, &history_at(&url), meant.len()).await;
-    log.lock()
-        .unwrap()
-        .extend(other_log.lock().unwrap().clone());
     compare(&lives, &meant, &log);
     assert_eq!(store.ends_status().await.unwrap().lost, 0);
     plugin.shutdown(TIMEOUT).await;
@@ -295,7 +293,8 @@ async fn a_crash_between_the_record_and_the_removal_stores_each_life_once() {
     let left = AtomicUsize::new(2);
     let store: Arc<dyn Store> = Arc::new(Forgetful { inner, left });
     let history = file(&folder, "history");
-    let (plugin, log) = start(Arc::clone(&store), &history).await;
+    let log = Log::default();
+    let plugin = start(Arc::clone(&store), &history, &log).await;
     let meant = send(&plugin.submit_service(), 0).await;
     let lives = shipped(&*store, &history_at(&history), meant.len()).await;
     compare(&lives, &meant, &log);

@@ -4,10 +4,10 @@
 //! authors of a store, a front end or a tool.
 //!
 //! The floors, each using only those named before it: [`time`], [`log_limit`], [`state`],
-//! [`error`], [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`] · [`worker`],
-//! [`registry`], [`extract`] · [`history`] · [`store`], [`operate`], [`presence`], [`chronicle`],
-//! [`documents`], [`replies`] (the contract) · [`machine`] (its decisions) · [`memory`] (its executable
-//! specification).
+//! [`error`], [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`], [`history`] ·
+//! [`worker`], [`registry`], [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`],
+//! [`documents`], [`replies`] (the contract) · [`machine`] (its decisions) · [`memory`] (its
+//! executable specification).
 
 pub mod chronicle;
 pub mod documents;

@@ -61,7 +61,7 @@ pub struct TaskSubmitService {
     pub(crate) telemetry: Telemetry,
     pub(crate) declared: Declared,
     pub(crate) middleware: MiddlewareStack,
-    history: Option<Arc<HistoryStore>>,
+    pub(crate) history: Option<Arc<HistoryStore>>,
 }
 
 impl TaskSubmitService {
@@ -135,10 +135,6 @@ impl TaskSubmitService {
             Arc::clone(&self.store),
             Arc::clone(history),
         ))
-    }
-
-    pub(crate) fn history_store(&self) -> Option<Arc<HistoryStore>> {
-        self.history.clone()
     }
 
     /// The calls in a transaction.

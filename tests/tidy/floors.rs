@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 18] = [
+const CRATES: [Crate; 19] = [
     Crate {
         path: "stores/delayq-transaction",
         floors: &[
@@ -40,10 +40,10 @@ const CRATES: [Crate; 18] = [
             "task",
             "job",
             "reply",
+            "history",
             "worker",
             "registry",
             "extract",
-            "history",
             "operate",
             "chronicle",
             "documents",
@@ -98,6 +98,22 @@ const CRATES: [Crate; 18] = [
             "relay",
         ],
         above: &["delayq-core"],
+    },
+    Crate {
+        path: "stores/delayq-history",
+        floors: &[
+            "page",
+            "query",
+            "retention",
+            "forget",
+            "status",
+            "filter",
+            "backend",
+            "sqlite",
+            "postgres",
+            "store",
+        ],
+        above: &["delayq-core", "delayq-postgres"],
     },
     Crate {
         path: "stores/delayq-sqlite",
@@ -207,6 +223,7 @@ const CRATES: [Crate; 18] = [
             "recurring",
             "middleware",
             "trace_context",
+            "history",
             "health",
             "status",
             "store",
@@ -227,6 +244,7 @@ const CRATES: [Crate; 18] = [
         ],
         above: &[
             "delayq-core",
+            "delayq-history",
             "delayq-macros",
             "delayq-postgres",
             "delayq-sqlite",

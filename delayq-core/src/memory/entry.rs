@@ -169,8 +169,8 @@ impl Task {
         self.book = book;
     }
 
-    /// The facts for the record of its end, if ends are recorded: as if it ended now, in its present
-    /// state.
+    /// The facts for the record of its end, if ends are recorded: as if it ended now, in its
+    /// present state.
     pub(super) fn facts(
         &self,
         id: &TaskId,

@@ -26,8 +26,9 @@ pub(crate) use type_options::TypeOptions;
 ///
 /// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
 /// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
-/// `max_lock_expiries`, `only`, `history`, `history_retention` and `grace`, like the builder's methods; `[types."mail.*"]` has the
-/// options of `#[task_worker]`, with the same names and units. If several tables match a type, the
+/// `max_lock_expiries`, `only`, `history`, `history_retention` and `grace`, like the builder's
+/// methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same names and units,
+/// and `history`. If several tables match a type, the
 /// longest pattern wins. Its options replace the worker's own.
 ///
 /// `Config` is also `Deserialize`, for a section of an application's own configuration;

@@ -171,8 +171,8 @@ impl<'a> TypeTx<'a> {
         self.die(row, task);
     }
 
-    /// Notes that a task has died, with the present values of its row, or replaces it by the request
-    /// that waits for its end. `before` is its bookkeeping until then.
+    /// Notes that a task has died, with the present values of its row, or replaces it by the
+    /// request that waits for its end. `before` is its bookkeeping until then.
     pub(crate) fn die(&mut self, row: &mut TaskRow, before: &Bookkeeping) {
         let Status::Live(dead) = row.status else {
             return;

@@ -6,6 +6,7 @@
 
 mod context;
 mod end;
+mod ends_change;
 mod follow_up;
 mod number;
 mod record;
@@ -20,10 +21,11 @@ mod type_row;
 mod type_tasks;
 
 pub(crate) use context::Context;
-pub(crate) use end::{die, end_task};
+pub(crate) use end::{bury, die, end_task};
+pub(crate) use ends_change::EndsChange;
 pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
-pub(crate) use recorded::{EndsChange, record_removal};
+pub(crate) use recorded::record_removal;
 pub(crate) use task_record::{TaskRecord, holder_of, select_records, text};
 pub(crate) use task_row::{Status, TaskRow, select_rows};
 pub(crate) use tidy::{adopt_requests, forget_overdue};

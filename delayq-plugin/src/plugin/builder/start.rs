@@ -118,7 +118,7 @@ fn start_shipper(
     plan: &HistoryPlan,
     app: &Handle,
 ) -> Option<Shipping> {
-    let history = service.history_store()?;
+    let history = service.history.clone()?;
     let retention = HistoryRetention::of_all(plan.retention);
     let (store, clock) = (Arc::clone(service.store()), Arc::clone(service.clock()));
     let samples = service.telemetry.metrics.as_ref();

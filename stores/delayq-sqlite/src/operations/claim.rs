@@ -9,6 +9,7 @@ use delayq_core::task::ClaimedTask;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
+use crate::rows;
 use crate::rows::{
     TaskRecord, Texts, Tx, TypeTasks, code, die, end_task, refuse_snapshot, select_records, signed,
 };
@@ -155,7 +156,7 @@ fn no_fence(tasks: &TypeTasks<'_>) -> Error {
 /// Moves a task with a damaged id or state to dead.
 fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, claimed: &mut Claimed) -> Outcome<()> {
     let error = record.fatal_damage().unwrap_or_default();
-    let id = tasks.bury(record, &error)?;
+    let id = rows::bury(tasks, record, &error)?;
     tasks.row.totals.count(TaskState::Dead);
     claimed.ended.push(ClaimEnd::new(id, EndCause::Corrupt));
     Ok(())

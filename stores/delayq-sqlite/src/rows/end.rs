@@ -1,11 +1,13 @@
 //! The end of a task.
 
 use delayq_core::machine::{Bookkeeping, Ended};
+use delayq_core::name::TaskId;
 
 use super::follow_up::FollowUp;
 use super::number::{code, settled_code, signed};
 use super::recorded::{record_death, record_end};
 use super::statement::END;
+use super::task_record::TaskRecord;
 use super::task_row::{Status, TaskRow};
 use super::type_tasks::{Texts, TypeTasks};
 use crate::error::Outcome;
@@ -47,4 +49,11 @@ pub(crate) fn die(
     record_death(tasks, &dead, row.live())?;
     FollowUp::start(tasks, &dead, task.settled)?;
     Ok(())
+}
+
+/// Moves a task that cannot run to dead, see [`TypeTasks::bury`]. Returns its id.
+pub(crate) fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
+    let id = tasks.bury(record, error)?;
+    record_death(tasks, &record.row, record.row.live())?;
+    Ok(id)
 }

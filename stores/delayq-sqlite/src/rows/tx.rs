@@ -9,7 +9,7 @@ use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::context::Context;
-use super::recorded::EndsChange;
+use super::ends_change::EndsChange;
 use super::retain::forget_some;
 use super::type_row::TypeRow;
 use super::type_tasks::TypeTasks;

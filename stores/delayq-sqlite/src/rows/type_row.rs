@@ -12,8 +12,8 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
 
+use super::ends_change::EndsChange;
 use super::number::signed;
-use super::recorded::EndsChange;
 use crate::error::Outcome;
 
 const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fence = ?4, \

@@ -15,7 +15,6 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 use super::context::Context;
 use super::number::{code, settled_code, signed};
 use super::record::{ALONE, StoredExpiry, checksum, headers_text};
-use super::recorded::record_death;
 use super::statement::{
     BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
     SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
@@ -310,14 +309,13 @@ impl<'a> TypeTasks<'a> {
 
     /// Moves a task that cannot run to dead, whatever its row says. Replaces a damaged id by a new
     /// one, so that people can name the task. Returns the id.
-    pub(crate) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
+    pub(super) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
         let id = TaskId::new(&record.id);
         let id = id.or_else(|_| TaskId::new(format!("corrupt-{}", TaskId::generate())))?;
         let now = self.now.as_millis();
         self.execute(BURY, (record.row.seq, id.as_str(), now, error))?;
         self.leave(&record.row);
         self.row.add(TaskState::Dead, 1);
-        record_death(self, &record.row, record.row.live())?;
         Ok(id)
     }
 
