@@ -13,6 +13,6 @@ pub use delayq_history::{
 };
 
 pub use health::HistoryHealth;
-pub(crate) use shipper::{HistoryPlan, Shipper, check_store};
+pub(crate) use shipper::{HistoryPlan, check_store};
 pub(crate) use shipping_task::Shipping;
 pub use task_history::{Fate, Forgotten, TaskHistory};

@@ -130,11 +130,9 @@ impl TaskSubmitService {
     /// The history of the tasks, if there is one.
     #[must_use]
     pub fn history(&self) -> Option<TaskHistory> {
-        let history = self.history.as_ref()?;
-        Some(TaskHistory::new(
-            Arc::clone(&self.store),
-            Arc::clone(history),
-        ))
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let history = TaskHistory::new(store, Arc::clone(self.history.as_ref()?), clock);
+        Some(history.counted(self.telemetry.metrics.as_ref()))
     }
 
     /// The calls in a transaction.

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use delayq_core::history::{EndsStatus, Life, MAX_ENDS};
-use delayq_core::{Error, Result, Store, TaskId, TaskInfo, TaskType};
-use delayq_history::{Forget, HistoryPage, HistoryQuery, HistoryStatus, HistoryStore};
+use delayq_core::{Clock, Error, Result, Store, TaskId, TaskInfo, TaskType};
+use delayq_history::{
+    Forget, HistoryPage, HistoryQuery, HistoryRetention, HistoryStatus, HistoryStore,
+};
+use metrics::SharedString;
 use serde::Serialize;
 
+use super::shipper::Shipper;
 use super::shipping::ship;
+use crate::metric::{HistorySamples, Metrics};
 
 /// What became of a task, see [`TaskHistory::what_became_of`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,11 +48,43 @@ pub struct Forgotten {
 pub struct TaskHistory {
     store: Arc<dyn Store>,
     history: Arc<HistoryStore>,
+    clock: Arc<dyn Clock>,
+    /// The namespace of its metrics, if there are any.
+    counted: Option<SharedString>,
 }
 
 impl TaskHistory {
-    pub(crate) fn new(store: Arc<dyn Store>, history: Arc<HistoryStore>) -> Self {
-        Self { store, history }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        history: Arc<HistoryStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            store,
+            history,
+            clock,
+            counted: None,
+        }
+    }
+
+    /// The same history, whose shipping sets these metrics.
+    pub(crate) fn counted(mut self, metrics: Option<&Metrics>) -> Self {
+        self.counted = metrics.map(|metrics| metrics.namespace().clone());
+        self
+    }
+
+    /// What ships the records of ended tasks.
+    pub(crate) fn shipper(self, retention: HistoryRetention) -> Shipper {
+        let samples = self.counted.as_ref().map(HistorySamples::new);
+        let shipper = Shipper::new(self.store, self.history, self.clock, retention);
+        shipper.with_metrics(samples)
+    }
+
+    /// Ships the records of ended tasks to the history, and removes lives whose retention is over,
+    /// until the future is dropped. For a process without a plugin; a plugin with a history does
+    /// this itself.
+    pub async fn ship(self, retention: HistoryRetention) {
+        Arc::new(self.shipper(retention)).run().await;
     }
 
     /// What became of a task: asks the store, and then the history. A status asked right after a

@@ -18,6 +18,7 @@ use crate::push::{Guard, PushConfig};
 
 mod error;
 mod fronts;
+mod history;
 mod limits;
 mod listeners;
 mod numbers;
@@ -31,6 +32,7 @@ pub use error::{ADDRESS_FORM, ConfigError};
 pub use fronts::{
     BeanstalkConfig, GrapeConfig, LmstfyConfig, SpringConfig, TaskServiceConfig, TokenRule,
 };
+pub use history::HistoryPlan;
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
@@ -40,7 +42,7 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 23] = [
+const OPTIONS: [&str; 26] = [
     "listen",
     "store",
     "log",
@@ -49,6 +51,9 @@ const OPTIONS: [&str; 23] = [
     "durability",
     "retention",
     "remembered",
+    "history",
+    "history_record",
+    "history_retention",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -87,6 +92,13 @@ pub struct Config {
     /// The number of ended tasks of a type that are known at least, however soon they follow each
     /// other.
     pub remembered: usize,
+    /// The URL of the history database; without it no history is kept.
+    pub history: Option<String>,
+    /// What the history keeps of messages: `on` for nothing, `all`, a size such as `1kB`, or `off`
+    /// to record no ends.
+    pub history_record: String,
+    /// How long the history keeps a life, as a span such as `365d`; without it for ever.
+    pub history_retention: Option<String>,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -174,6 +186,9 @@ impl Default for Config {
             durability: "process".to_owned(),
             retention: "10m".to_owned(),
             remembered: DEFAULT_REMEMBERED,
+            history: None,
+            history_record: "on".to_owned(),
+            history_retention: None,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -307,6 +322,10 @@ impl Config {
         if retention > MAX_DELAY {
             return Err(refused("retention", &self.retention, "use at most 3650d"));
         }
+        if let Err(error) = history::HistoryPlan::of(self) {
+            let text = error.reason.to_string();
+            return Err(refused(error.option, &error.value, &text));
+        }
         for (name, cluster) in &self.push.kafka {
             if cluster.brokers.is_empty() {
                 let option = format!("push.kafka.{name}.brokers");
@@ -365,6 +384,12 @@ impl Config {
     /// It is given twice, or the file cannot be read or is empty.
     pub fn given_token(&self) -> Result<Option<String>, ConfigError> {
         start::given_token(self)
+    }
+
+    /// The history, if there is one.
+    pub fn history_plan(&self) -> Option<HistoryPlan> {
+        // Cannot fail: the configuration was checked.
+        HistoryPlan::of(self).ok().flatten()
     }
 
     /// The options for opening any store.

@@ -41,6 +41,7 @@ pub mod problem;
 pub mod proxies;
 pub mod pull;
 pub mod push;
+mod recorded_store;
 pub mod recurring;
 pub mod requests;
 pub mod same_site;

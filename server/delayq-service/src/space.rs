@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_plugin::history::HistoryRetention;
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{Namespace, Store, SystemClock, TaskReply, TaskSubmitService};
+use delayq_plugin::{Namespace, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, OnceCell};
 use tracing::{debug, warn};
 
-use crate::config::{Config, NamespaceLimits, is_own_namespace};
+use crate::config::{Config, HistoryPlan, NamespaceLimits, is_own_namespace};
 use crate::discovery::Discovery;
 use crate::limits::{Limits, Pending};
 use crate::place::{Mover, PlaceBook, PlacedStore};
@@ -18,6 +19,7 @@ use crate::policy::Policies;
 use crate::problem::Problem;
 use crate::pull::Pull;
 use crate::push::{Courier, Push};
+use crate::recorded_store::RecordedStore;
 use crate::recurring::RecurringTasks;
 use crate::stop::Stopping;
 
@@ -159,7 +161,9 @@ impl Spaces {
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
-        let within: Arc<dyn Store> = Arc::clone(&place) as _;
+        let plan = self.config.history_plan();
+        let kept = plan.as_ref().and_then(|plan| plan.kept);
+        let within = RecordedStore::around(Arc::clone(&place) as _, kept);
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
@@ -171,7 +175,7 @@ impl Spaces {
             courier,
             Arc::clone(&policies),
         );
-        let door: Arc<dyn Store> = place.door(push.seals());
+        let door = RecordedStore::around(place.door(push.seals()), kept);
         let pull = Pull::start(
             Arc::clone(&door),
             Arc::new(SystemClock),
@@ -186,7 +190,13 @@ impl Spaces {
             let service = TaskSubmitService::new(store);
             service.with_limits(sizes).with_metrics()
         };
-        let tasks = service(door);
+        let timeout = self.config.store_options().call_timeout;
+        let history = plan.map(|plan| plan.open(namespace.clone(), timeout));
+        let history = history.transpose()?.map(Arc::new);
+        let tasks = match history {
+            Some(history) => service(door).with_history(history),
+            None => service(door),
+        };
         let recurring = RecurringTasks::new(Arc::clone(&within), tasks.clone());
         Ok(Space {
             recurring,
@@ -250,16 +260,19 @@ impl Spaces {
 
     /// Pushes the tasks of all namespaces and updates their gauges; never returns.
     pub async fn run(self: Arc<Self>) {
+        let plan = self.config.history_plan();
+        let retention = plan.map_or_else(Default::default, |plan: HistoryPlan| plan.retention);
         let all = self.names().into_iter().map(|namespace| {
-            let spaces = Arc::clone(&self);
+            let (spaces, retention) = (Arc::clone(&self), retention.clone());
             async move {
                 loop {
                     match spaces.of(&namespace).await {
                         Ok(space) => {
                             let (push, tasks) = (space.push.run(), space.tasks.keep_gauges());
+                            let history = ship_history(&space, retention.clone());
                             let (policies, recurring) =
                                 (space.policies.follow(), space.recurring.run());
-                            tokio::join!(push, tasks, policies, recurring);
+                            tokio::join!(push, tasks, policies, recurring, history);
                         }
                         Err(problem) => warn!(
                             %namespace,
@@ -284,5 +297,13 @@ impl Spaces {
             space.pull.close().await;
             space.tasks.close().await;
         }
+    }
+}
+
+/// Ships the records of ended tasks, if the server keeps a history; never returns.
+async fn ship_history(space: &Space, retention: HistoryRetention) {
+    match space.tasks.history() {
+        Some(history) => history.ship(retention).await,
+        None => std::future::pending().await,
     }
 }

@@ -14,8 +14,7 @@ use super::worker_plan::Surroundings;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
-use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipper, Shipping, check_store};
-use crate::metric::HistorySamples;
+use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipping, check_store};
 use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
@@ -118,12 +117,8 @@ fn start_shipper(
     plan: &HistoryPlan,
     app: &Handle,
 ) -> Option<Shipping> {
-    let history = service.history.clone()?;
     let retention = HistoryRetention::of_all(plan.retention);
-    let (store, clock) = (Arc::clone(service.store()), Arc::clone(service.clock()));
-    let samples = service.telemetry.metrics.as_ref();
-    let samples = samples.map(|metrics| HistorySamples::new(metrics.namespace()));
-    let shipper = Shipper::new(store, history, clock, retention).with_metrics(samples);
+    let shipper = service.history()?.shipper(retention);
     Some(Shipping::start(shipper, app))
 }
 
