@@ -327,6 +327,68 @@ async fn a_caller_that_goes_away_owes_no_wake_up() {
     store.close().await;
 }
 
+/// A program that sends and ends has woken the handlers of the others.
+#[tokio::test]
+async fn a_close_sends_the_wake_ups_that_are_due() {
+    let server = PostgresServer::start(&["fsync=off"]);
+    let store = open(&server).await;
+    let (mut wakeups, last) = (store.wakeups(), TaskType::new("order.last").unwrap());
+    // It hears others as soon as it has said so.
+    soon("the first wake-up", wakeups.next()).await.unwrap();
+    let sender = open(&server).await;
+    fill(&sender, 0..1).await;
+    let job = DelayQueueJob::raw(last.as_str(), "unpaid");
+    let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
+    assert!(sender.submit(vec![task]).await.iter().all(Result::is_ok));
+    sender.close().await;
+    let is_meant = async { while wakeups.next().await.unwrap() != Wakeup::Type(last.clone()) {} };
+    soon("the last wake-up", is_meant).await;
+    store.close().await;
+}
+
+/// A transaction of the application that keeps one task holds up the settlement of no other one.
+#[tokio::test]
+async fn a_task_that_is_kept_locked_holds_up_no_other_settlement() {
+    let server = PostgresServer::start(&["fsync=off"]);
+    let store = open(&server).await;
+    fill(&store, 0..4).await;
+    let request = ClaimRequest::new(4, minutes(1), SystemClock.now());
+    let claimed = store.claim(&bucket(), &request).await.unwrap().tasks;
+    let ends = |end: AttemptEnd| {
+        let settle = |task: &delayq_core::ClaimedTask| (task.lock.clone(), end.clone());
+        claimed.iter().map(settle).collect::<Vec<_>>()
+    };
+    let mut held = SqlSession::open(&server, "postgres");
+    held.run("BEGIN; SELECT delayq.cancel('order.cancel', '1');");
+    let failed = AttemptEnd::Retry {
+        after: minutes(1),
+        error: "the bank is closed".to_owned(),
+        succeeded: Vec::new(),
+    };
+    let [done, failed] = [ends(AttemptEnd::Done), ends(failed)].map(|ends| {
+        let settlements = ends
+            .into_iter()
+            .map(|(lock, end)| Settlement::new(lock, end));
+        settlements.collect::<Vec<_>>()
+    });
+    let mut first = done.clone();
+    first.truncate(2);
+    first.extend(failed.into_iter().skip(2).take(1));
+    let busy_and_failed = store.settle(&bucket(), first).await.unwrap();
+    let (settled, busy, lost) = (
+        SettleOutcome::Settled,
+        SettleOutcome::Busy,
+        SettleOutcome::LockLost,
+    );
+    assert_eq!(busy_and_failed, [settled, busy, settled]);
+    let all = store.settle(&bucket(), done.clone()).await.unwrap();
+    assert_eq!(all, [settled, busy, lost, settled]);
+    held.run("ROLLBACK;");
+    let again = store.settle(&bucket(), done).await.unwrap();
+    assert_eq!(again, [settled, settled, lost, settled]);
+    store.close().await;
+}
+
 /// Whoever keeps dead rows is named, with the line that ends it.
 #[tokio::test]
 async fn holders_of_snapshots_are_named() {

@@ -12,13 +12,14 @@ use crate::proof;
 use crate::table::Table;
 
 /// Stores of the chaos, each with the seed of record; `docs/reliability.md` has their results.
-const MIXES: [(&str, u32); 6] = [
+const MIXES: [(&str, u32); 7] = [
     ("sqlite", 723),
     ("redis", 721),
     ("redis-everysec", 722),
     ("redis-sentinel", 63),
     ("redis-cluster", 911),
     ("server", 1),
+    ("postgres", 1),
 ];
 /// Stores whose power is cut.
 const POWER: [&str; 3] = ["sqlite", "redis", "redis-everysec"];

@@ -197,6 +197,9 @@ pub enum SettleOutcome {
     /// The lock has or had another holder since, the task has ended, or the attempt was settled
     /// differently: nothing changed.
     LockLost,
+    /// A transaction of somebody else keeps the record of the task locked: nothing changed yet.
+    /// Settle it again.
+    Busy,
 }
 
 /// The outcome of extending one lock.

@@ -35,6 +35,10 @@ impl<'a> EarlySettlement<'a> {
         loop {
             let settled = self.context.store.settle(self.bucket, settlements.clone());
             let error = match settled.await {
+                Ok(outcomes) if outcomes.contains(&SettleOutcome::Busy) => {
+                    let detail = "a transaction keeps one of the tasks locked";
+                    Error::unavailable("the store", detail)
+                }
                 Ok(outcomes) => {
                     let unstarted = outcomes.iter().skip(tasks.len()).zip(&others);
                     unstarted.for_each(|(outcome, ending)| self.report(*outcome, ending));

@@ -360,14 +360,18 @@ impl DelayBucketHandler {
                 .claim_by(settled.sent_at.saturating_add(soonest));
         }
         let (mut count, mut lost, mut dead, mut failed) = (0, 0, 0, 0);
-        for (ending, outcome) in settled.batch.iter().zip(outcomes) {
+        for (ending, outcome) in settled.batch.into_iter().zip(outcomes) {
+            if outcome == SettleOutcome::Busy {
+                self.settler.is_busy(ending, self.elapsed());
+                continue;
+            }
             let was_known = self.attempts.settled(ending.lock());
-            if let Some(failure) = Failure::late(ending) {
+            if let Some(failure) = Failure::late(&ending) {
                 self.context.report.failed(&failure);
                 failed += 1;
             }
             if outcome == SettleOutcome::Settled {
-                self.context.report.settled(ending);
+                self.context.report.settled(&ending);
                 count += 1;
                 dead += u64::from(matches!(ending.settlement.end, AttemptEnd::Dead { .. }));
             } else if !was_known {

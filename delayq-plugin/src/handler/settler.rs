@@ -17,6 +17,9 @@ use crate::type_context::TypeContext;
 /// A handler stops claiming while this many settlements wait for the store.
 const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
 
+/// The pause before settlements are repeated whose tasks somebody's transaction keeps locked.
+const BUSY: Duration = Duration::from_millis(500);
+
 /// A call that settled a batch, or failed to.
 #[derive(Debug)]
 pub(super) struct Settled {
@@ -34,6 +37,9 @@ pub(super) struct Settler {
     context: Arc<TypeContext>,
     bucket: Bucket,
     waiting: VecDeque<Ending>,
+    /// Those whose tasks are locked by somebody's transaction: they hold up no others.
+    busy: Vec<Ending>,
+    busy_until: Duration,
     call: OneCall<Settled>,
     notes: Notes,
     /// Maximum number of settlements in the next call.
@@ -49,6 +55,8 @@ impl Settler {
             context,
             bucket,
             waiting: VecDeque::new(),
+            busy: Vec::new(),
+            busy_until: Duration::ZERO,
             call: OneCall::none(),
             most: MAX_BATCH,
             next_at: Duration::ZERO,
@@ -68,16 +76,16 @@ impl Settler {
 
     /// The number of waiting settlements, without those in progress.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.busy.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MAX_UNSETTLED
+        self.len() >= MAX_UNSETTLED
     }
 
     /// True if everything has been settled.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.is_under_way()
+        self.len() == 0 && !self.is_under_way()
     }
 
     pub(super) fn is_under_way(&self) -> bool {
@@ -86,14 +94,23 @@ impl Settler {
 
     /// The time of the next call.
     pub(super) fn next_wake(&self) -> Option<Duration> {
-        let waits = !self.call.is_under_way() && !self.waiting.is_empty();
-        waits.then_some(self.next_at)
+        let waits = !self.call.is_under_way() && self.len() > 0;
+        let is_busy = self.waiting.is_empty();
+        let next_at = if is_busy {
+            self.busy_until
+        } else {
+            self.next_at
+        };
+        waits.then_some(next_at.max(self.next_at))
     }
 
     /// Starts a call, if one is due.
     pub(super) fn start_due(&mut self, now: Duration) {
         if self.next_wake().is_none_or(|at| at > now) {
             return;
+        }
+        if self.busy_until <= now {
+            self.waiting.extend(self.busy.drain(..));
         }
         let count = self.waiting.len().min(self.most);
         let mut batch: Vec<_> = self.waiting.drain(..count).collect();
@@ -125,6 +142,14 @@ impl Settler {
         self.context.report.read_clock();
         self.backoff.reset();
         self.most = MAX_BATCH;
+    }
+
+    /// Takes back a settlement whose task somebody's transaction keeps locked.
+    pub(super) fn is_busy(&mut self, ending: Ending, now: Duration) {
+        if self.busy.is_empty() {
+            self.busy_until = now + BUSY;
+        }
+        self.busy.push(ending);
     }
 
     /// Takes back the batch of a call that failed.
@@ -206,6 +231,24 @@ mod tests {
         let waiting: Vec<_> = settler.waiting.iter().cloned().collect();
         assert_eq!(fences(&waiting), [fences(&sent), vec![9]].concat());
         assert!(settler.next_wake().unwrap() > Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_settlement_whose_task_is_kept_locked_waits_beside_the_others() {
+        let mut settler = settler();
+        settler.start_due(Duration::ZERO);
+        settler.call.cancel();
+        settler.is_busy(settlement(3), Duration::ZERO);
+        settler.is_busy(settlement(4), BUSY / 2);
+        assert!(!settler.is_idle());
+        assert_eq!((settler.len(), settler.next_wake()), (2, Some(BUSY)));
+        settler.extend([settlement(9)]);
+        assert_eq!(settler.next_wake(), Some(Duration::ZERO));
+        settler.start_due(Duration::ZERO);
+        settler.call.cancel();
+        assert_eq!((settler.len(), settler.next_wake()), (2, Some(BUSY)));
+        settler.start_due(BUSY);
+        assert_eq!((settler.len(), settler.is_idle()), (0, false));
     }
 
     #[tokio::test]

@@ -52,6 +52,7 @@ pub(crate) async fn send(site: Site, pace: Pace) -> Result<(), Failure> {
     while let Some(sent) = answers.join_next().await {
         sent??;
     }
+    tasks.close().await;
     Ok(())
 }
 

@@ -55,6 +55,20 @@ fn faults_of_the_server_and_of_connections_break_no_promise_on_redis() {
 }
 
 #[test]
+fn faults_of_the_server_and_of_sessions_break_no_promise_on_postgres() {
+    survives(
+        "postgres",
+        &[
+            "kill-worker",
+            "kill-postgres",
+            "pause-postgres",
+            "end-sessions",
+            "hold-snapshot",
+        ],
+    );
+}
+
+#[test]
 fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
     survives(
         "redis-sentinel",

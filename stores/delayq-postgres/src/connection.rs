@@ -8,6 +8,7 @@ mod tests;
 mod tls;
 
 use std::fmt;
+use std::future::ready;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -82,8 +83,12 @@ pub(crate) struct WeakConnections(Weak<Inner>);
 impl WeakConnections {
     /// The connections, unless the store is gone or closed.
     pub(crate) fn upgrade(&self) -> Option<Connections> {
-        let open = self.0.upgrade().map(Connections)?;
-        open.check_open().is_ok().then_some(open)
+        self.last().filter(|open| open.check_open().is_ok())
+    }
+
+    /// The connections, unless the store is gone: for what a close still waits for.
+    pub(crate) fn last(&self) -> Option<Connections> {
+        self.0.upgrade().map(Connections)
     }
 }
 
@@ -141,6 +146,11 @@ impl Connections {
 
     /// Refuses further calls. Returns once those in progress have ended, or after the time of one.
     pub(crate) async fn close(&self) {
+        self.close_after(ready(())).await;
+    }
+
+    /// The same, once `last` has ended, too.
+    pub(crate) async fn close_after(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.0.is_closed.send_replace(true);
         let own = self.clone();
         let closing = self.spawn(async move {
@@ -148,6 +158,7 @@ impl Connections {
             if timeout(own.0.timeout, calls).await.is_err() {
                 debug!("the store is closed before the end of a call");
             }
+            let _ = timeout(PROBE, last).await;
             let idle = std::mem::take(&mut *own.idle());
             let ends = join_all(idle.into_iter().map(Session::end));
             let _ = timeout(PROBE, ends).await;

@@ -57,6 +57,11 @@ impl Fault {
         self.has_code(&AGAIN)
     }
 
+    /// True if another transaction has kept a lock for longer than the statement may wait.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        self.has_code(&["55P03"])
+    }
+
     /// True if the server takes connections soon.
     pub(crate) fn is_starting(&self) -> bool {
         self.has_code(&["57P03"])

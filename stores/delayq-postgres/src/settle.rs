@@ -25,6 +25,7 @@ const DONE: &str = "SELECT o_ids, o_is_freed FROM {s}.done_v1($1, $2, $3, $4)";
 const EXTEND: &str = "SELECT o_id, o_fence, o_until, o_is_cancelled \
     FROM {s}.extend_v1($1, $2, $3, $4, $5, $6)";
 const TASKS: &str = "SELECT * FROM {s}.tasks_v1($1, $2, true)";
+const BUSY: &str = "SELECT {s}.busy_v1($1, $2)";
 const FREE: &str = "UPDATE {s}.types SET is_held_back = false WHERE id = $1";
 const NOTE: &str = "UPDATE {s}.tasks SET last_error = $4 WHERE type = $1 AND id = $2 \
     AND state = 3 AND settled = $3 AND last_error IS NULL RETURNING 1";
@@ -37,6 +38,7 @@ struct Step {
 }
 
 /// What the statement for the usual end has done.
+#[derive(Default)]
 struct Done {
     ids: HashSet<String>,
     is_freed: bool,
@@ -117,7 +119,11 @@ async fn settle_done(
                 (&locks.0, Type::TEXT_ARRAY),
                 (&locks.1, Type::INT8_ARRAY),
             ];
-            let rows = session.write(&sql, values).await?;
+            let rows = match session.write(&sql, values).await {
+                // Another transaction keeps one of them locked: all are told apart.
+                Err(fault) if fault.is_lock_timeout() => return Ok(Done::default()),
+                written => written?,
+            };
             let ids: Option<Vec<String>> = rows.first().map(|row| row.try_get(0)).transpose()?;
             let is_freed: Option<bool> = rows.first().map(|row| row.try_get(1)).transpose()?;
             Ok(Done {
@@ -273,6 +279,11 @@ async fn settle_in(mut tx: TypeTx<'_>, all: &[Settlement], retention: Duration) 
     let ids: Vec<&str> = all.iter().map(|one| one.lock.id.as_str()).collect();
     let id = tx.row.id;
     let values: Values<'_> = &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
+    let busy = tx.session.ask(&tx.sql.sql(BUSY), values).await?;
+    let busy = busy.iter().map(|row| row.try_get::<_, String>(0));
+    let busy: HashSet<String> = busy.collect::<std::result::Result<_, _>>()?;
+    let ids: Vec<&str> = ids.into_iter().filter(|id| !busy.contains(*id)).collect();
+    let values: Values<'_> = &[(&id, Type::INT4), (&ids, Type::TEXT_ARRAY)];
     let rows = tx.rows(TASKS, values).await?;
     let mut rows: BTreeMap<String, TaskRow> =
         rows.into_iter().map(|row| (row.id.clone(), row)).collect();
@@ -280,6 +291,10 @@ async fn settle_in(mut tx: TypeTx<'_>, all: &[Settlement], retention: Duration) 
     tx.read_clock().await?;
     let mut outcomes = Vec::with_capacity(all.len());
     for one in all {
+        if busy.contains(one.lock.id.as_str()) {
+            outcomes.push(SettleOutcome::Busy);
+            continue;
+        }
         let now = tx.now();
         let row = rows.get_mut(one.lock.id.as_str());
         outcomes.push(match row.filter(|row| !row.is_over(retention, now)) {

@@ -139,6 +139,6 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.connections.close().await;
+        self.connections.close_after(self.wakes.all_sent()).await;
     }
 }

@@ -10,7 +10,7 @@ use delayq_core::store::{Wakeup, Wakeups};
 use delayq_core::time::{Clock, SystemClock, Timestamp};
 use futures_util::future::select;
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client};
@@ -46,9 +46,18 @@ struct Inner {
     /// Distinguishes this store's own notifications.
     own: String,
     local: broadcast::Sender<Wakeup>,
-    away: mpsc::UnboundedSender<TaskType>,
+    away: mpsc::UnboundedSender<Note>,
     /// By type, the first due time that its handlers know of.
     planned: Mutex<HashMap<TaskType, Timestamp>>,
+}
+
+/// What the notifier is to do.
+#[derive(Debug)]
+enum Note {
+    /// Wakes the handlers of this type in other processes.
+    Wake(TaskType),
+    /// Answers once what came before is sent.
+    Answer(oneshot::Sender<()>),
 }
 
 impl Wakes {
@@ -106,14 +115,25 @@ impl Wakes {
         drop(planned);
         let _ = self.0.local.send(Wakeup::Type(task_type.clone()));
         if due_at <= now.plus(POLL) {
-            let _ = self.0.away.send(task_type.clone());
+            let _ = self.0.away.send(Note::Wake(task_type.clone()));
+        }
+    }
+
+    /// Ends once all wake-ups of other processes are sent: those of a program that sends a task and
+    /// ends.
+    pub(crate) fn all_sent(&self) -> impl Future<Output = ()> + use<> {
+        let away = self.0.away.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            let _ = away.send(Note::Answer(answer));
+            let _ = answered.await;
         }
     }
 
     /// Wakes all handlers of a type, wherever they are.
     pub(crate) fn wake(&self, task_type: &TaskType) {
         let _ = self.0.local.send(Wakeup::Type(task_type.clone()));
-        let _ = self.0.away.send(task_type.clone());
+        let _ = self.0.away.send(Note::Wake(task_type.clone()));
     }
 }
 
@@ -202,34 +222,47 @@ async fn notify_all(
     connections: crate::connection::WeakConnections,
     channel: String,
     prefix: String,
-    mut notifications: mpsc::UnboundedReceiver<TaskType>,
+    mut notifications: mpsc::UnboundedReceiver<Note>,
 ) {
-    while let Some(first) = notifications.recv().await {
-        let mut types = BTreeSet::from([first]);
-        while let Ok(next) = notifications.try_recv() {
-            types.insert(next);
+    let mut notes = Vec::new();
+    while notifications.recv_many(&mut notes, BUFFER).await > 0 {
+        let (mut types, mut answers) = (BTreeSet::new(), Vec::new());
+        for note in notes.drain(..) {
+            match note {
+                Note::Wake(task_type) => drop(types.insert(task_type)),
+                Note::Answer(answer) => answers.push(answer),
+            }
         }
         let names: Vec<&str> = types.iter().map(TaskType::as_str).collect();
         let mut text = format!("{prefix} {}", names.join(" "));
         if text.len() > MAX_TEXT {
             text = format!("{prefix} *");
         }
-        let Some(open) = connections.upgrade() else {
+        let Some(open) = connections.last() else {
             return;
         };
-        let channel = channel.clone();
-        let sent = open.attempt_here(move |session: &mut Session| {
-            let (channel, text) = (channel.clone(), text.clone());
-            Box::pin(async move {
-                let values: crate::connection::Values<'_> =
-                    &[(&channel, Type::TEXT), (&text, Type::TEXT)];
-                session.ask("SELECT pg_notify($1, $2)", values).await
-            })
-        });
-        if let Err(error) = sent.await {
-            debug!(%error, "a wake-up was not sent: handlers look once a second");
+        if !types.is_empty() {
+            notify(&open, &channel, text).await;
         }
         drop(open);
+        for answer in answers {
+            let _ = answer.send(());
+        }
         tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+async fn notify(connections: &Connections, channel: &str, text: String) {
+    let channel = channel.to_owned();
+    let sent = connections.attempt_here(move |session: &mut Session| {
+        let (channel, text) = (channel.clone(), text.clone());
+        Box::pin(async move {
+            let values: crate::connection::Values<'_> =
+                &[(&channel, Type::TEXT), (&text, Type::TEXT)];
+            session.ask("SELECT pg_notify($1, $2)", values).await
+        })
+    });
+    if let Err(error) = sent.await {
+        debug!(%error, "a wake-up was not sent: handlers look once a second");
     }
 }

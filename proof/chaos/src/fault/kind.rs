@@ -21,6 +21,14 @@ pub enum Kind {
     KillRedis,
     /// redis-server stopped for a while.
     PauseRedis,
+    /// SIGKILL of the PostgreSQL server, and its restart on the same data.
+    KillPostgres,
+    /// The PostgreSQL server stopped for a while.
+    PausePostgres,
+    /// All sessions of the PostgreSQL server ended by an operator.
+    EndSessions,
+    /// A transaction that keeps a snapshot of the PostgreSQL server for a while.
+    HoldSnapshot,
     /// Connections of a process cut before a request.
     CutBefore,
     /// Connections of a process cut after a request, the reply lost.
@@ -108,6 +116,9 @@ impl Kind {
     pub fn fits(self, store: StoreKind) -> bool {
         match self {
             Self::KillRedis | Self::PauseRedis => store.is_redis() || store == StoreKind::Server,
+            Self::KillPostgres | Self::PausePostgres | Self::EndSessions | Self::HoldSnapshot => {
+                store == StoreKind::Postgres
+            }
             Self::KillServer | Self::PauseServer => store == StoreKind::Server,
             Self::CutBefore
             | Self::CutAfter
@@ -132,7 +143,7 @@ impl Kind {
             | Self::AddShards => store == StoreKind::RedisCluster,
             // What becomes of the files of one of several servers, the others make good.
             Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
-                !store.is_replicated() && store != StoreKind::Server
+                !store.is_replicated() && !matches!(store, StoreKind::Server | StoreKind::Postgres)
             }
             _ => true,
         }

@@ -10,6 +10,7 @@ mod disk;
 mod door;
 mod kind;
 mod nodes;
+mod postgres;
 mod process;
 mod server;
 mod watched;
@@ -54,6 +55,10 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         Kind::PauseShort | Kind::PauseLong => process::pause(kind, stage).await,
         Kind::KillRedis => server::kill(stage).await,
         Kind::PauseRedis => server::pause(stage).await,
+        Kind::KillPostgres => postgres::kill(stage).await,
+        Kind::PausePostgres => postgres::pause(stage).await,
+        Kind::EndSessions => postgres::end_sessions(stage),
+        Kind::HoldSnapshot => postgres::hold_snapshot(stage).await,
         Kind::CutBefore | Kind::CutAfter => connection::cut(kind, stage).await,
         Kind::DelayReplies => connection::delay(stage).await,
         Kind::ClientKill => server::client_kill(stage),

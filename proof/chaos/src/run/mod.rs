@@ -58,6 +58,8 @@ pub enum StoreKind {
     Redis,
     /// redis-server that syncs every second; what a SIGKILL costs is a rollback.
     RedisEverysec,
+    /// A PostgreSQL server that syncs before each answer.
+    Postgres,
     /// A master with two replicas, both of which confirm each write, and three sentinels.
     RedisSentinel,
     /// A cluster of three masters, each with two replicas that confirm each write.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, open_store};
+use delayq_tests::postgres_server::PostgresServer;
 
 use super::application::Place;
 use super::door::Door;
@@ -33,6 +34,8 @@ pub(crate) struct Stage {
     pub(crate) server: Option<Server>,
     /// The delayq-server in front of it.
     pub(crate) door: Option<Door>,
+    /// The server of a store in PostgreSQL.
+    pub(crate) postgres: Option<PostgresServer>,
     /// Several servers with their sentinels.
     pub(crate) watched: Option<Watched>,
     /// The nodes of a cluster.
@@ -77,7 +80,7 @@ impl Stage {
         // All calls of a server pass through this process; nodes of a cluster are called directly.
         let is_direct = matches!(
             args.store,
-            StoreKind::Sqlite | StoreKind::RedisCluster | StoreKind::Server
+            StoreKind::Sqlite | StoreKind::Postgres | StoreKind::RedisCluster | StoreKind::Server
         );
         if !is_direct {
             recorder.watch()?;
@@ -87,6 +90,7 @@ impl Stage {
         let Backing {
             server,
             door,
+            postgres,
             watched,
             nodes,
             url,
@@ -124,6 +128,7 @@ impl Stage {
             effect_log,
             server,
             door,
+            postgres,
             watched,
             nodes,
             service: TaskSubmitService::new(store),
@@ -185,6 +190,14 @@ impl Stage {
         match self.server.as_mut() {
             Some(server) => Ok(server),
             None => failure("this store has no server"),
+        }
+    }
+
+    /// The server of a store in PostgreSQL.
+    pub(crate) fn postgres(&mut self) -> Result<&mut PostgresServer> {
+        match self.postgres.as_mut() {
+            Some(server) => Ok(server),
+            None => failure("this store is not in PostgreSQL"),
         }
     }
 
@@ -291,6 +304,7 @@ fn direct_port(server: Option<&Server>, door: Option<&Door>) -> Option<u16> {
 struct Backing {
     server: Option<Server>,
     door: Option<Door>,
+    postgres: Option<PostgresServer>,
     watched: Option<Watched>,
     nodes: Option<Nodes>,
     url: String,
@@ -305,6 +319,7 @@ impl Backing {
         recorder: &Recorder,
     ) -> Result<Self> {
         let (mut server, mut door, mut watched, mut nodes) = (None, None, None, None);
+        let mut postgres = None;
         let environments = clock.map(|clock| clock.skewed(args.skew_ms)).transpose()?;
         let environments = environments.unwrap_or_default();
         let url = match args.store {
@@ -325,6 +340,7 @@ impl Backing {
                 server = Some(redis);
                 door.insert(Door::start(data, &url).await?).url()
             }
+            StoreKind::Postgres => postgres.insert(PostgresServer::start(&[])).url(),
             StoreKind::RedisSentinel => {
                 let started = Watched::start(recorder.clone(), environments).await;
                 watched.insert(started).url()
@@ -337,6 +353,7 @@ impl Backing {
         Ok(Self {
             server,
             door,
+            postgres,
             watched,
             nodes,
             url,

@@ -132,7 +132,7 @@ async fn settle(store: &dyn Store, bucket: &Bucket, batch: Vec<SettleRequest>) {
     match store.settle(bucket, settlements.clone()).await {
         Ok(outcomes) => {
             for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                answer.send(Ok(outcome)).ok();
+                answer.send(told(outcome)).ok();
             }
         }
         Err(error) if error.is_transient() || answers.len() == 1 => {
@@ -145,8 +145,17 @@ async fn settle(store: &dyn Store, bucket: &Bucket, batch: Vec<SettleRequest>) {
                 let outcome = store.settle(bucket, vec![settlement]).await;
                 let lost = SettleOutcome::LockLost;
                 let outcome = outcome.map(|one| one.first().copied().unwrap_or(lost));
-                answer.send(outcome).ok();
+                answer.send(outcome.and_then(told)).ok();
             }
         }
     }
+}
+
+/// The outcome as a client hears it: one that is to settle again gets an error that says so.
+fn told(outcome: SettleOutcome) -> Result<SettleOutcome> {
+    if outcome == SettleOutcome::Busy {
+        let detail = "a transaction in the database keeps the task locked: settle it again";
+        return Err(Error::unavailable("the store", detail));
+    }
+    Ok(outcome)
 }

@@ -29,6 +29,29 @@ BEGIN
     END IF;
 END $$;
 
+-- Locks the tasks with these ids, except those that another transaction keeps locked: answers
+-- their ids.
+CREATE FUNCTION busy_v1(p_type int, p_ids text[]) RETURNS SETOF text
+PINNED SET lock_timeout = '50ms' LANGUAGE plpgsql AS $$
+DECLARE
+    v_busy text[];
+BEGIN
+    SELECT array_agg(d.id) INTO v_busy FROM (
+        SELECT t.id FROM tasks t WHERE t.type = p_type AND t.id = ANY (p_ids)
+            ORDER BY t.id FOR UPDATE SKIP LOCKED
+    ) d;
+    SELECT array_agg(t.id) INTO v_busy FROM tasks t
+        WHERE t.type = p_type AND t.id = ANY (p_ids) AND t.id <> ALL (coalesce(v_busy, '{}'));
+    IF v_busy IS NULL THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM t.id FROM tasks t WHERE t.type = p_type AND t.id = ANY (v_busy) ORDER BY t.id FOR UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN QUERY SELECT unnest(v_busy);
+    END;
+END $$;
+
 -- Up to p_limit running tasks whose lock has expired, locked. p_floor: none that expires below has
 -- a lock, as far as the caller knows.
 CREATE FUNCTION expired_v1(p_type int, p_now bigint, p_limit int, p_floor bigint)

@@ -36,9 +36,11 @@ BEGIN
 END $$;
 
 -- The usual end: tasks that are done, and that nothing follows. Answers their ids; the store
--- decides about the others. o_is_freed: tasks of the type wait for a slot.
+-- decides about the others. o_is_freed: tasks of the type wait for a slot. Fails if another
+-- transaction keeps one of them locked.
 CREATE FUNCTION done_v1(p_namespace text, p_name text, p_ids text[], p_fences bigint[])
-RETURNS TABLE (o_ids text[], o_is_freed boolean) PINNED LANGUAGE plpgsql AS $$
+RETURNS TABLE (o_ids text[], o_is_freed boolean) PINNED SET lock_timeout = '50ms'
+LANGUAGE plpgsql AS $$
 DECLARE
     v_type int;
     v_is_limited boolean;

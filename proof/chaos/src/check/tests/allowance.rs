@@ -299,6 +299,26 @@ fn a_short_fault_explains_no_lock_that_its_holder_had_time_to_extend() {
     });
 }
 
+/// A lock whose task somebody else has locked keeps its end: that is no sign of life of its holder.
+#[test]
+fn a_fault_explains_a_lock_that_kept_its_end_and_none_that_was_extended_after_it() {
+    let rule = "a repeat without a cause";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        scene.fault((9_000, 12_000), "cut", &process("w1"), Explains::LostLock);
+        let at = if bug {
+            scene.extend(12_100, "w1", "a", 2);
+            12_101 + LOCK
+        } else {
+            scene.keep(12_100, "w1", ("a", 2), 11);
+            12_101
+        };
+        scene.works(at, "w2", "a", (3, 2));
+        scene.done(at + 2, "w2", "a", 3);
+    });
+}
+
 /// Somebody stops the extensions long before the fault: the lock has run out when it comes.
 #[test]
 fn a_fault_that_comes_after_the_lock_ran_out_explains_nothing() {

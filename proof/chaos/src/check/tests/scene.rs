@@ -315,6 +315,16 @@ impl Scene {
     }
 
     pub(super) fn extend(&mut self, ms: i64, who: &str, id: &str, fence: u64) {
+        let until = real(ms + self.store_ahead + LOCK);
+        self.extend_to(ms, who, (id, fence), until);
+    }
+
+    /// An extension whose answer keeps the end that the lock got at `since`.
+    pub(super) fn keep(&mut self, ms: i64, who: &str, lock: (&str, u64), since: i64) {
+        self.extend_to(ms, who, lock, real(since + self.store_ahead + LOCK));
+    }
+
+    fn extend_to(&mut self, ms: i64, who: &str, (id, fence): (&str, u64), until: Timestamp) {
         let call = self.next_call();
         let id = id.to_owned();
         let locks = vec![HeldLock { id, fence }];
@@ -323,7 +333,6 @@ impl Scene {
             task_type: "mail".to_owned(),
             locks,
         };
-        let until = real(ms + self.store_ahead + LOCK);
         let answers = vec![ExtendAnswer::Extended(until)];
         let answered = What::ExtendAnswered { call, answers };
         self.call(ms, who, invoked, Some(answered));

@@ -78,6 +78,10 @@ fn extend(lock: &mut LockView<'_>, rows: &[Row]) {
         if fence != lock.fence {
             continue;
         }
+        // The row was locked by somebody else: it keeps the end that it has.
+        if until == lock.until {
+            continue;
+        }
         let until = match last {
             Some((before, longest)) if row.from <= before.to => longest.max(until),
             _ => until,
