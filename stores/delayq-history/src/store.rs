@@ -28,6 +28,9 @@ enum Location {
     Sqlite(std::path::PathBuf),
     #[cfg(feature = "postgres")]
     Postgres(String),
+    /// A build without a database makes none.
+    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    Nowhere,
 }
 
 /// The history of a namespace in a database: what became of its tasks.
@@ -76,6 +79,8 @@ impl HistoryStore {
             Location::Sqlite(path) => format!("sqlite:{}", path.display()),
             #[cfg(feature = "postgres")]
             Location::Postgres(url) => crate::postgres::place(url),
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Location::Nowhere => String::new(),
         }
     }
 
@@ -96,6 +101,8 @@ impl HistoryStore {
                 Location::Postgres(url) => {
                     Box::new(crate::postgres::PostgresHistory::open(url, self.timeout).await?)
                 }
+                #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+                Location::Nowhere => return Err(Error::Unsupported("a history")),
             };
             Ok(opened)
         });
