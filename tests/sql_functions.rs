@@ -329,7 +329,7 @@ async fn groups_of_roles_have_their_rights_and_no_others() {
     );
     let migration = PostgresMigration::new(config).with_roles();
     let done = migration.run().await.unwrap();
-    assert_eq!((done.from, done.to), (0, 1));
+    assert_eq!((done.from, done.to), (0, 2));
     server.sql(
         "postgres",
         "CREATE ROLE nobody LOGIN; CREATE ROLE shop LOGIN IN ROLE delayq_sender; \
