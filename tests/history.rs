@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use delayq_core::Bucket;
 use delayq_core::history::EndPosition;
-use delayq_core::store::{Layer, StoreOptions};
+use delayq_core::store::{ClaimRequest, Layer, StoreOptions};
 use delayq_plugin::history::{
     Forget, HistoryQuery, HistoryRetention, HistoryStore, KeptMessage, Life, LifeOutcome,
 };
@@ -489,6 +490,40 @@ async fn the_view_has_the_columns_of_a_table_of_tasks() {
         retry_interval, task_status, trigger_at > created_at FROM delayq_history.tasks";
     let row = server.sql("postgres", rows);
     assert_eq!(row.trim(), "1|order.cancel|t|||2||dead|t");
+}
+
+#[tokio::test]
+async fn an_end_in_a_transaction_is_recorded_with_it() {
+    let server = PostgresServer::start(&[]);
+    let store = store_at(&server.url()).await;
+    let task_type = TaskType::new(TYPE).unwrap();
+    store.register_type(&task_type).await.unwrap();
+    let settings = TypeSettings::default().history(Some(KeptMessage::Nothing));
+    store.configure_type(&task_type, &settings).await.unwrap();
+    let tasks = TaskSubmitService::new(Arc::clone(&store));
+    let job = DelayQueueJob::raw(TYPE, "m").id("1");
+    tasks.send(job).await.unwrap();
+    let request = ClaimRequest::new(1, hours(1), SystemClock.now());
+    let claimed = until("the task", || async {
+        let bucket = Bucket::whole(task_type.clone());
+        store.claim(&bucket, &request).await.unwrap().tasks.pop()
+    });
+    let fence = claimed.await.lock.fence;
+    let ask = format!(r#"{{"type": "{TYPE}", "id": "1", "fence": {fence}}}"#);
+    let call = format!("SELECT delayq.done_within_v1('{ask}')");
+    server.sql("postgres", &format!("BEGIN; {call}; ROLLBACK"));
+    assert_eq!(store.ends(9).await, Ok(Vec::new()));
+    for _ in 0..2 {
+        server.sql("postgres", &call);
+    }
+    let ends = store.ends(9).await.unwrap();
+    assert_eq!(ends.len(), 1);
+    let life = &ends[0].life;
+    assert_eq!(
+        (life.outcome, life.fence, life.attempts),
+        (LifeOutcome::Done, fence, 1)
+    );
+    store.close().await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The conditions of a search in SQL.
 
 use delayq_core::time::duration_ms;
+use delayq_core::{TaskId, TaskType, Timestamp};
 
 use crate::query::HistoryQuery;
 
@@ -64,12 +65,12 @@ impl Filter {
 
     /// Adds the conditions of a search on the table of lives `l` and that of types `t`.
     pub(crate) fn search(&mut self, query: &HistoryQuery) {
-        let ms = |time: Option<delayq_core::Timestamp>| time.map(delayq_core::Timestamp::as_millis);
+        let ms = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         self.text(
             "t.name = {}",
-            query.task_type.as_ref().map(|of| of.as_str()),
+            query.task_type.as_ref().map(TaskType::as_str),
         );
-        self.text("l.id = {}", query.id.as_ref().map(|id| id.as_str()));
+        self.text("l.id = {}", query.id.as_ref().map(TaskId::as_str));
         self.text("l.grp = {}", query.group.as_deref());
         self.text("l.project = {}", query.project.as_deref());
         self.number("l.ended_at >= {}", ms(query.since));
@@ -100,7 +101,6 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
-    use delayq_core::TaskId;
     use delayq_core::history::LifeOutcome;
 
     use super::*;

@@ -323,8 +323,10 @@ impl Backend for PostgresHistory {
         let mut status = HistoryStatus::default();
         let months = self.months().await?;
         let first = months.first().map(|(month, _)| month.start());
-        let mut query = HistoryQuery::default();
-        query.limit = 1;
+        let query = HistoryQuery {
+            limit: 1,
+            ..HistoryQuery::default()
+        };
         let newest = self.search(namespace, &query).await?;
         status.newest = newest.lives.first().map(|life| life.ended_at);
         status.oldest = status.newest.and(first).map(Timestamp::from_millis);

@@ -28,6 +28,9 @@ enum Location {
     Sqlite(std::path::PathBuf),
     #[cfg(feature = "postgres")]
     Postgres(String),
+    /// A build without a database makes none.
+    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    Nowhere,
 }
 
 /// The history of a namespace in a database: what became of its tasks.
@@ -76,6 +79,8 @@ impl HistoryStore {
             Location::Sqlite(path) => format!("sqlite:{}", path.display()),
             #[cfg(feature = "postgres")]
             Location::Postgres(url) => crate::postgres::place(url),
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Location::Nowhere => String::new(),
         }
     }
 
@@ -86,20 +91,29 @@ impl HistoryStore {
     }
 
     async fn backend(&self) -> Result<&dyn Backend> {
-        let opened = self.backend.get_or_try_init(|| async {
-            let opened: Box<dyn Backend> = match &self.location {
-                #[cfg(feature = "sqlite")]
-                Location::Sqlite(path) => {
-                    Box::new(crate::sqlite::SqliteHistory::open(path, self.timeout).await?)
-                }
-                #[cfg(feature = "postgres")]
-                Location::Postgres(url) => {
-                    Box::new(crate::postgres::PostgresHistory::open(url, self.timeout).await?)
-                }
-            };
-            Ok(opened)
-        });
+        let opened = self.backend.get_or_try_init(|| self.open());
         Ok(&**opened.await?)
+    }
+
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        allow(clippy::unused_async, reason = "a database is opened")
+    )]
+    async fn open(&self) -> Result<Box<dyn Backend>> {
+        match &self.location {
+            #[cfg(feature = "sqlite")]
+            Location::Sqlite(path) => {
+                let opened = crate::sqlite::SqliteHistory::open(path, self.timeout).await?;
+                Ok(Box::new(opened))
+            }
+            #[cfg(feature = "postgres")]
+            Location::Postgres(url) => {
+                let opened = crate::postgres::PostgresHistory::open(url, self.timeout).await?;
+                Ok(Box::new(opened))
+            }
+            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            Location::Nowhere => Err(Error::Unsupported("a history")),
+        }
     }
 
     /// Stores lives. One that is stored already stays as it is, so a repeated call is harmless.

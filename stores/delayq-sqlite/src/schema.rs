@@ -20,9 +20,10 @@ pub(crate) const STEPS: &[&str] = &[
 /// limits for all claimers, with the span in microseconds; the numbers of ended tasks, which an
 /// older process does not count; the end of the latest task forgotten before its retention was
 /// over; and the part of a message that the record of an end keeps, in bytes, where NULL records no
-/// end, as an older process does. In `tasks`: `holder`, the last fence issued to a holder, a
-/// space, and the holder's short identity; `errors`, an `ErrorLog`; `settled_by`, the way a lock was settled, as a number; and
-/// `note`, that of the last settlement with one, which an older process leaves as it is.
+/// end, as an older process does. In `tasks`: `holder`, the last fence issued to a holder, a space,
+/// and the holder's short identity; `errors`, an `ErrorLog`; `settled_by`, the way a lock was
+/// settled, as a number; and `note`, that of the last settlement with one, which an older process
+/// leaves as it is.
 const COLUMNS: [[&str; 3]; 11] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
