@@ -1,0 +1,219 @@
+//! A far task: its form in cold, and the way back.
+
+use std::time::Duration;
+
+use delayq_core::time::{MAX_DELAY, duration_ms};
+use delayq_core::{
+    AttemptHistory, ClaimedTask, Expiry, NewTask, OnConflict, TaskInfo, TaskState, Timestamp,
+    WaitsFor, When,
+};
+use delayq_core::task::Headers;
+
+/// The header that keeps what cold cannot: `after=MS` for an expiry that counts from the due time,
+/// and `exact` for a task whose due time in cold is its real one.
+pub(crate) const MARK: &str = "delayq-tier";
+
+/// The content of the header [`MARK`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    is_exact: bool,
+    expiry_after: Option<Duration>,
+}
+
+impl Mark {
+    fn of(headers: &Headers) -> Self {
+        let mut mark = Self::default();
+        let text = headers.get(MARK).map_or("", String::as_str);
+        for word in text.split_whitespace() {
+            if word == "exact" {
+                mark.is_exact = true;
+            } else if let Some(ms) = word.strip_prefix("after=") {
+                mark.expiry_after = ms.parse().ok().map(Duration::from_millis);
+            }
+        }
+        mark
+    }
+
+    fn set(self, headers: &mut Headers) {
+        let exact = self.is_exact.then(|| "exact".to_owned());
+        let after = self.expiry_after;
+        let after = after.map(|span| format!("after={}", duration_ms(span)));
+        let words: Vec<_> = exact.into_iter().chain(after).collect();
+        if !words.is_empty() {
+            headers.insert(MARK.to_owned(), words.join(" "));
+        }
+    }
+}
+
+/// How much earlier than its real due time a task of cold is due there.
+pub(crate) fn lead_of(headers: &Headers, lead: Duration) -> Duration {
+    if Mark::of(headers).is_exact {
+        Duration::ZERO
+    } else {
+        lead
+    }
+}
+
+/// The same time, earlier by `lead`.
+pub(crate) fn earlier(when: When, lead: Duration) -> When {
+    match when {
+        When::After(delay) => When::After(delay.saturating_sub(lead)),
+        When::At(time) => When::At(time.minus(lead)),
+    }
+}
+
+/// A request in its form for cold, due there `lead` earlier.
+pub(crate) fn to_cold(task: &NewTask, lead: Duration) -> NewTask {
+    let mut far = task.clone();
+    let mut mark = Mark {
+        is_exact: lead.is_zero(),
+        expiry_after: None,
+    };
+    far.when = earlier(task.when, lead);
+    if let Some(Expiry::AfterDue(span)) = task.expiry {
+        mark.expiry_after = Some(span);
+        far.expiry = Some(Expiry::AfterDue(span.saturating_add(lead)));
+    }
+    if let OnConflict::Debounce { max_wait } = task.on_conflict {
+        let max_wait = max_wait.saturating_sub(lead);
+        far.on_conflict = OnConflict::Debounce { max_wait };
+    }
+    // A task of cold that runs is being moved: what follows it is hot's to decide.
+    far.again_if_running = false;
+    mark.set(&mut far.headers);
+    far
+}
+
+/// A request that takes the place of `present` in cold and is due there at its real time, as it is
+/// due too soon to be moved ahead of it.
+pub(crate) fn soon_to_cold(task: &NewTask, due: Timestamp) -> NewTask {
+    let mut soon = to_cold(task, Duration::ZERO);
+    soon.when = When::At(due);
+    if let OnConflict::Debounce { .. } = soon.on_conflict {
+        // The due time is counted already; the submit time stays.
+        soon.on_conflict = OnConflict::Debounce {
+            max_wait: MAX_DELAY,
+        };
+    }
+    soon
+}
+
+/// The time at which `task` is due if it takes the place of `present`.
+pub(crate) fn due_in_place_of(task: &NewTask, present: &TaskInfo, now: Timestamp) -> Timestamp {
+    let due = match task.when {
+        When::After(delay) => now.plus(delay),
+        When::At(time) => time.max(now),
+    };
+    match (task.on_conflict, present.submitted_at) {
+        (OnConflict::Debounce { max_wait }, Some(first)) => due.min(first.plus(max_wait)).max(now),
+        _ => due,
+    }
+}
+
+/// A task of cold in its form for hot. `due` is its due time in cold.
+pub(crate) fn to_hot(claimed: ClaimedTask, task: NewTask, due: Timestamp, lead: Duration) -> NewTask {
+    let mark = Mark::of(&claimed.headers);
+    let lead = lead_of(&claimed.headers, lead);
+    let mut near = task;
+    near.when = When::At(due.plus(lead));
+    near.expiry = match (mark.expiry_after, claimed.expires_at) {
+        (Some(span), _) => Some(Expiry::AfterDue(span)),
+        (None, at) => at.map(Expiry::At),
+    };
+    near.headers = claimed.headers;
+    near.headers.remove(MARK);
+    near.message = claimed.message;
+    near
+}
+
+/// A task of cold as it is shown: with its real due time, and without what moves it.
+pub(crate) fn show(info: &mut TaskInfo, lead: Duration) {
+    let lead = lead_of(&info.headers, lead);
+    info.headers.remove(MARK);
+    info.due_at = info.due_at.map(|due| due.plus(lead));
+    if matches!(info.state, TaskState::Scheduled | TaskState::Running) {
+        info.state = TaskState::Scheduled;
+        info.at = info.due_at.unwrap_or(info.at);
+        info.attempt = 0;
+        info.history = AttemptHistory::default();
+        info.errors.clear();
+        info.waits_for = Some(WaitsFor::Delay);
+        info.cancel_requested = false;
+        (info.started_at, info.attempt_due_at) = (None, None);
+        (info.holder, info.fence) = (None, None);
+    }
+}
+
+/// True if `info` is the task of hot that was made of an earlier request like `task`: a delay that
+/// was asked for is a time there. Its length is not compared.
+pub(crate) fn is_moved_twin(info: &TaskInfo, task: &NewTask, lead: Duration) -> bool {
+    let (Some(due), Some(submitted)) = (info.due_at, info.submitted_at) else {
+        return false;
+    };
+    let expires_at = task.expiry.map(|expiry| match expiry {
+        Expiry::At(time) => time,
+        Expiry::AfterDue(span) => due.plus(span),
+    });
+    matches!(task.when, When::After(_))
+        && info.message.as_ref() == Some(&task.message)
+        && info.headers == task.headers
+        && info.expires_at == expires_at
+        && due.since(submitted) <= lead
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::{Lock, TaskId, TaskType, seconds};
+
+    use super::*;
+
+    fn job(when: When, expiry: Option<Expiry>) -> NewTask {
+        let (task_type, id) = (TaskType::new("a").unwrap(), TaskId::new("1").unwrap());
+        let mut task = NewTask::new(task_type, id, b"m".to_vec());
+        (task.when, task.expiry) = (when, expiry);
+        task
+    }
+
+    /// The header is a stored format.
+    #[test]
+    fn the_mark_is_written_as_before() {
+        let after = Some(Expiry::AfterDue(seconds(5)));
+        let far = to_cold(&job(When::After(seconds(90)), after), seconds(60));
+        assert_eq!(far.headers[MARK], "after=5000");
+        assert_eq!(far.when, When::After(seconds(30)));
+        assert_eq!(far.expiry, Some(Expiry::AfterDue(seconds(65))));
+        let soon = soon_to_cold(&far, Timestamp::from_millis(7));
+        assert_eq!(soon.headers[MARK], "exact after=65000");
+        let plain = to_cold(&job(When::After(seconds(90)), None), seconds(60));
+        assert!(plain.headers.is_empty());
+    }
+
+    #[test]
+    fn a_task_comes_back_as_it_was_sent() {
+        let at = Timestamp::from_millis;
+        for expiry in [
+            None,
+            Some(Expiry::At(at(90_000))),
+            Some(Expiry::AfterDue(seconds(3))),
+        ] {
+            for (lead, due) in [(seconds(60), at(20_000)), (Duration::ZERO, at(80_000))] {
+                let mut sent = job(When::At(at(80_000)), expiry);
+                sent.headers.insert("shop".to_owned(), "bonn".to_owned());
+                let far = to_cold(&sent, lead);
+                assert_eq!(far.when, When::At(due));
+                let lock = Lock {
+                    id: sent.id.clone(),
+                    fence: 1,
+                };
+                let mut claimed = ClaimedTask::new(lock, due, due);
+                claimed.expires_at = far.expiry.map(|expiry| match expiry {
+                    Expiry::At(time) => time,
+                    Expiry::AfterDue(span) => due.plus(span),
+                });
+                (claimed.headers, claimed.message) = (far.headers, far.message);
+                let empty = job(When::At(due), None);
+                assert_eq!(to_hot(claimed, empty, due, seconds(60)), sent);
+            }
+        }
+    }
+}
