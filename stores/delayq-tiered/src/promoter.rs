@@ -75,16 +75,17 @@ struct TypeLoop {
 async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     let mut loops = HashMap::new();
     let mut wakeups = parts.cold.wakeups();
+    let of_loops = stopped.clone();
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
         for task_type in parts.cold.types().await.unwrap_or_default() {
-            woken(&parts, &mut loops, &stopped, task_type);
+            woken(&parts, &mut loops, &of_loops, task_type);
         }
         let again = pause(parts.options.poll);
         tokio::select! {
             () = again => {}
             _ = stopped.changed() => {}
-            () = hear(&parts, &mut wakeups, &mut loops, &stopped) => {}
+            () = hear(&parts, &mut wakeups, &mut loops, &of_loops) => {}
         }
     }
     for one in loops.into_values() {
