@@ -24,8 +24,8 @@ pub(crate) use type_options::TypeOptions;
 
 /// Options that an operator sets without a new build: the builder's, and those of task types.
 ///
-/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
-/// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
+/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`, `cold_url`,
+/// `horizon`, `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
 /// `max_lock_expiries`, `only` and `grace`, like the builder's methods; `[types."mail.*"]` has the
 /// options of `#[task_worker]`, with the same names and units. If several tables match a type, the
 /// longest pattern wins. Its options replace the worker's own.
@@ -54,6 +54,9 @@ pub(crate) use type_options::TypeOptions;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub(crate) url: Option<Url>,
+    pub(crate) cold_url: Option<Url>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) horizon: Option<Duration>,
     pub(crate) namespace: Option<Namespace>,
     #[serde(default, deserialize_with = "value::durability")]
     pub(crate) durability: Option<Durability>,
@@ -143,6 +146,19 @@ impl Config {
         self.url.as_ref().map(|url| url.0.as_str())
     }
 
+    /// The URL of the cold store in this configuration, for a program that opens the store itself.
+    /// It may hold a password.
+    #[must_use]
+    pub fn cold_url(&self) -> Option<&str> {
+        self.cold_url.as_ref().map(|url| url.0.as_str())
+    }
+
+    /// The horizon of the cold store in this configuration.
+    #[must_use]
+    pub fn horizon(&self) -> Option<Duration> {
+        self.horizon
+    }
+
     /// `options` with the store settings of this configuration applied over them: `namespace`,
     /// `durability`, `retention`, `call_timeout`.
     #[must_use]
@@ -180,6 +196,8 @@ impl Config {
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let options = [
             ("url", self.url != other.url),
+            ("cold_url", self.cold_url != other.cold_url),
+            ("horizon", self.horizon != other.horizon),
             ("namespace", self.namespace != other.namespace),
             ("durability", self.durability != other.durability),
             ("retention", self.retention != other.retention),
@@ -199,6 +217,8 @@ impl Config {
     /// Applies `other` over this configuration.
     pub(crate) fn merge(&mut self, other: Self) {
         put(&mut self.url, other.url);
+        put(&mut self.cold_url, other.cold_url);
+        put(&mut self.horizon, other.horizon);
         put(&mut self.namespace, other.namespace);
         put(&mut self.durability, other.durability);
         put(&mut self.retention, other.retention);

@@ -59,9 +59,9 @@ pub(crate) async fn stats(parts: &Parts, task_type: &TaskType) -> Result<TypeSta
     ended.cancelled = cold.totals.cancelled;
     ended.expired = cold.totals.expired;
     cold.totals = ended;
-    let (now, since) = (hot.now, hot.remembered_since);
+    let now = hot.now;
     let mut sum = sum_stats(hot, &cold);
-    (sum.now, sum.remembered_since) = (now, since);
+    sum.now = now;
     Ok(sum)
 }
 

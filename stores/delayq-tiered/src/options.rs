@@ -36,6 +36,7 @@ pub struct TierOptions {
     pub(crate) lock: Duration,
     pub(crate) poll: Duration,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) moves_nothing: bool,
     is_checked: bool,
 }
 
@@ -52,6 +53,7 @@ impl TierOptions {
             lock: LOCK,
             poll: POLL,
             clock: Arc::new(SystemClock),
+            moves_nothing: false,
             is_checked: true,
         }
     }
@@ -71,9 +73,22 @@ impl TierOptions {
         }
     }
 
+    /// Leaves it to other processes to move tasks to hot. A program whose retention is not that of
+    /// the application cannot tell what hot still remembers.
+    #[must_use]
+    pub fn moving_nothing(self) -> Self {
+        Self {
+            moves_nothing: true,
+            ..self
+        }
+    }
+
     /// Refuses a horizon that is too short, and a retention with which a task could run twice: an
     /// instance that repeats a move asks hot whether the task has ended meanwhile.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `InvalidInput`.
+    pub fn check(&self) -> Result<()> {
         if !self.is_checked {
             return Ok(());
         }

@@ -39,7 +39,8 @@ use crate::{operate, submit};
 #[derive(Debug)]
 pub struct TieredStore {
     parts: Arc<Parts>,
-    promoters: Promoters,
+    /// `None` if other processes move the tasks.
+    promoters: Option<Promoters>,
 }
 
 impl TieredStore {
@@ -62,7 +63,11 @@ impl TieredStore {
             trouble: Trouble::default(),
             hurry: Notify::new(),
         });
-        let promoters = Promoters::start(Arc::clone(&parts))?;
+        let promoters = if parts.options.moves_nothing {
+            None
+        } else {
+            Some(Promoters::start(Arc::clone(&parts))?)
+        };
         Ok(Arc::new(Self { parts, promoters }))
     }
 
@@ -104,7 +109,9 @@ impl Layer for TieredStore {
     }
 
     async fn close(&self) {
-        self.promoters.stop().await;
+        if let Some(promoters) = &self.promoters {
+            promoters.stop().await;
+        }
         self.parts.hot.close().await;
         self.parts.cold.close().await;
     }
