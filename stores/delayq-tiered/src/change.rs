@@ -81,7 +81,10 @@ pub(crate) async fn cancel(
     let far = parts.cold.cancel(task_type, id).await?;
     match far {
         CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Dead) => return Ok(far),
-        CancelOutcome::Running => parts.moved(task_type, id).await.map_err(|error| doubt(parts, &error))?,
+        CancelOutcome::Running => parts
+            .moved(task_type, id)
+            .await
+            .map_err(|error| doubt(parts, &error))?,
         _ => {}
     }
     let near = parts.hot.cancel(task_type, id).await?;
@@ -168,7 +171,10 @@ async fn reschedule(
         When::At(time) => time < parts.now().plus(lead),
     };
     if !is_soon {
-        let outcome = parts.cold.reschedule(task_type, id, earlier(when, lead)).await?;
+        let outcome = parts
+            .cold
+            .reschedule(task_type, id, earlier(when, lead))
+            .await?;
         return Ok(shown(outcome, lead));
     }
     // Its real due time cannot be told in cold: it is moved at once, and then rescheduled in hot.
@@ -185,7 +191,10 @@ async fn reschedule(
         When::After(delay) => due_at.plus(delay),
         When::At(time) => time,
     };
-    parts.arrived(task_type, id).await.map_err(|error| doubt(parts, &error))?;
+    parts
+        .arrived(task_type, id)
+        .await
+        .map_err(|error| doubt(parts, &error))?;
     let moved = parts.hot.reschedule(task_type, id, When::At(target)).await;
     moved.map_err(|error| doubt(parts, &error))
 }

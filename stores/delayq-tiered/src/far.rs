@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use delayq_core::task::Headers;
 use delayq_core::time::{MAX_DELAY, duration_ms};
 use delayq_core::{
     AttemptHistory, ClaimedTask, Expiry, NewTask, OnConflict, TaskInfo, TaskState, Timestamp,
     WaitsFor, When,
 };
-use delayq_core::task::Headers;
 
 /// The header that keeps what cold cannot: `after=MS` for an expiry that counts from the due time,
 /// and `exact` for a task whose due time in cold is its real one.
@@ -111,7 +111,12 @@ pub(crate) fn due_in_place_of(task: &NewTask, present: &TaskInfo, now: Timestamp
 }
 
 /// A task of cold in its form for hot. `due` is its due time in cold.
-pub(crate) fn to_hot(claimed: ClaimedTask, task: NewTask, due: Timestamp, lead: Duration) -> NewTask {
+pub(crate) fn to_hot(
+    claimed: ClaimedTask,
+    task: NewTask,
+    due: Timestamp,
+    lead: Duration,
+) -> NewTask {
     let mark = Mark::of(&claimed.headers);
     let lead = lead_of(&claimed.headers, lead);
     let mut near = task;
@@ -144,21 +149,10 @@ pub(crate) fn show(info: &mut TaskInfo, lead: Duration) {
     }
 }
 
-/// True if `info` is the task of hot that was made of an earlier request like `task`: a delay that
-/// was asked for is a time there. Its length is not compared.
-pub(crate) fn is_moved_twin(info: &TaskInfo, task: &NewTask, lead: Duration) -> bool {
-    let (Some(due), Some(submitted)) = (info.due_at, info.submitted_at) else {
-        return false;
-    };
-    let expires_at = task.expiry.map(|expiry| match expiry {
-        Expiry::At(time) => time,
-        Expiry::AfterDue(span) => due.plus(span),
-    });
-    matches!(task.when, When::After(_))
-        && info.message.as_ref() == Some(&task.message)
-        && info.headers == task.headers
-        && info.expires_at == expires_at
-        && due.since(submitted) <= lead
+/// The due time of a task of hot that may have been moved there.
+pub(crate) fn moved_due(info: &TaskInfo, lead: Duration) -> Option<Timestamp> {
+    let (due, submitted) = (info.due_at?, info.submitted_at?);
+    (due.since(submitted) <= lead).then_some(due)
 }
 
 #[cfg(test)]

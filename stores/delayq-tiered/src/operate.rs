@@ -8,9 +8,7 @@ use delayq_core::operate::{
     merge_pages, sum_stats,
 };
 use delayq_core::store::{CancelOutcome, Concern, MAX_BATCH};
-use delayq_core::{
-    Error, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp,
-};
+use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 use futures_util::future::join_all;
 
 use crate::counts::owned;
@@ -81,7 +79,10 @@ pub(crate) async fn list(
         _ => Duration::ZERO,
     };
     let own = cursor.map(|cursor| Cursor::new(cursor.at.minus(lead), cursor.id.clone()));
-    let mut cold = parts.cold.list(task_type, state, own.as_ref(), limit).await?;
+    let mut cold = parts
+        .cold
+        .list(task_type, state, own.as_ref(), limit)
+        .await?;
     let hot = parts.hot.list(task_type, state, cursor, limit).await?;
     for task in &mut cold.tasks {
         let at = task.at.plus(lead);
@@ -108,7 +109,9 @@ pub(crate) async fn histogram(
     let (from, to) = (from.minus(parts.lead()), to.minus(parts.lead()));
     if from < to {
         let cold = parts.cold.due_histogram(task_type, from, to, steps).await?;
-        sum.iter_mut().zip(cold).for_each(|(sum, count)| *sum += count);
+        sum.iter_mut()
+            .zip(cold)
+            .for_each(|(sum, count)| *sum += count);
     }
     Ok(sum)
 }
@@ -179,12 +182,19 @@ pub(crate) async fn drop_type(parts: &Parts, task_type: &TaskType) -> Result<()>
 }
 
 /// Audits both stores, and looks for ids that both have.
-pub(crate) async fn audit(parts: &Parts, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+pub(crate) async fn audit(
+    parts: &Parts,
+    task_type: &TaskType,
+    repair: bool,
+) -> Result<AuditReport> {
     let mut report = parts.hot.audit(task_type, repair).await?;
     let cold = parts.cold.audit(task_type, repair).await?;
     report.checked += cold.checked;
     report.problems.extend(cold.problems);
-    let [hot, cold] = [parts.hot.stats(task_type).await?, parts.cold.stats(task_type).await?];
+    let [hot, cold] = [
+        parts.hot.stats(task_type).await?,
+        parts.cold.stats(task_type).await?,
+    ];
     // The smaller half is looked up in the larger one.
     let (one, other) = if hot.scheduled <= cold.scheduled {
         (&parts.hot, &parts.cold)
@@ -194,11 +204,18 @@ pub(crate) async fn audit(parts: &Parts, task_type: &TaskType, repair: bool) -> 
     let mut cursor = None;
     loop {
         let scheduled = TaskState::Scheduled;
-        let page = one.list(task_type, scheduled, cursor.as_ref(), MAX_BATCH).await?;
-        let found = page.tasks.iter().map(|task| other.find(task_type, &task.id));
+        let page = one
+            .list(task_type, scheduled, cursor.as_ref(), MAX_BATCH)
+            .await?;
+        let found = page
+            .tasks
+            .iter()
+            .map(|task| other.find(task_type, &task.id));
         for found in join_all(found).await {
             if let Some(task) = found?.filter(is_live) {
-                report.problems.extend(twice(parts, task_type, &task.id, repair).await?);
+                report
+                    .problems
+                    .extend(twice(parts, task_type, &task.id, repair).await?);
             }
         }
         cursor = page.next;

@@ -125,7 +125,12 @@ mod tests {
         };
         assert_eq!(options(MIN_HORIZON, seconds(121)), Ok(()));
         let short = options(MIN_HORIZON - Duration::from_millis(1), seconds(121));
-        assert!(short.unwrap_err().to_string().contains("at least 5 minutes"));
+        assert!(
+            short
+                .unwrap_err()
+                .to_string()
+                .contains("at least 5 minutes")
+        );
         let forgets = options(MIN_HORIZON, seconds(120));
         assert!(forgets.unwrap_err().to_string().contains("more than 120s"));
     }

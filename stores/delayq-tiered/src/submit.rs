@@ -6,7 +6,7 @@ use delayq_core::store::{CancelOutcome, SubmitOutcome};
 use delayq_core::{Error, NewTask, OnConflict, Result, TaskInfo, TaskState, TaskType, When};
 use futures_util::future::join_all;
 
-use crate::far::{due_in_place_of, is_moved_twin, soon_to_cold, to_cold};
+use crate::far::{due_in_place_of, lead_of, moved_due, soon_to_cold, to_cold};
 use crate::parts::{Parts, is_live, unasked};
 
 type Outcome = Result<SubmitOutcome>;
@@ -16,7 +16,10 @@ type Outcome = Result<SubmitOutcome>;
 enum Route {
     Hot,
     /// Its form for cold. `is_known` if cold has a task with its id.
-    Cold { far: Box<NewTask>, is_known: bool },
+    Cold {
+        far: Box<NewTask>,
+        is_known: bool,
+    },
     Refused(Error),
 }
 
@@ -74,7 +77,10 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
         outcomes.push(match route {
             Route::Refused(error) => Some(Err(error)),
             Route::Hot => None,
-            Route::Cold { far: task, is_known } => {
+            Route::Cold {
+                far: task,
+                is_known,
+            } => {
                 far.push((at, *task, is_known));
                 None
             }
@@ -102,13 +108,23 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
         if !found.is_none_or(is_free) {
             return Ok(Route::Hot);
         }
-    } else if parts.counts.of(&*parts.cold, task_type).await.map_err(unasked)?.tasks == 0 {
+    } else if parts
+        .counts
+        .of(&*parts.cold, task_type)
+        .await
+        .map_err(unasked)?
+        .tasks
+        == 0
+    {
         return Ok(Route::Hot);
     }
     let far = || Box::new(to_cold(task, parts.lead()));
     if is_far && !task.on_conflict.replaces() {
         let is_known = false;
-        return Ok(Route::Cold { far: far(), is_known });
+        return Ok(Route::Cold {
+            far: far(),
+            is_known,
+        });
     }
     let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
     let present = found.filter(is_live);
@@ -118,10 +134,17 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
         Some(present) if task.on_conflict.replaces() => {
             let due = due_in_place_of(task, &present, parts.now());
             let is_soon = due < parts.now().plus(parts.lead());
-            let far = if is_soon { Box::new(soon_to_cold(task, due)) } else { far() };
+            let far = if is_soon {
+                Box::new(soon_to_cold(task, due))
+            } else {
+                far()
+            };
             Route::Cold { far, is_known }
         }
-        _ => Route::Cold { far: far(), is_known },
+        _ => Route::Cold {
+            far: far(),
+            is_known,
+        },
     })
 }
 
@@ -209,11 +232,13 @@ async fn to_cold_store(
     if far.is_empty() {
         return Vec::new();
     }
-    let (places, batch): (Vec<_>, Vec<_>) =
-        far.into_iter().map(|(at, task, is_known)| ((at, is_known), task)).unzip();
+    let (places, batch): (Vec<_>, Vec<_>) = far
+        .into_iter()
+        .map(|(at, task, is_known)| ((at, is_known), task))
+        .unzip();
     let leads: Vec<_> = batch
         .iter()
-        .map(|task| crate::far::lead_of(&task.headers, parts.lead()))
+        .map(|task| lead_of(&task.headers, parts.lead()))
         .collect();
     let answers = parts.cold.submit(batch).await;
     let answers = places.into_iter().zip(leads).zip(answers);
@@ -303,17 +328,27 @@ async fn to_hot_store(parts: &Parts, tasks: &[NewTask], outcomes: &mut [Option<O
 /// The answer for a request that hot takes for another one. A delay is a time once its task was
 /// moved, so that the repeat of the same request looks different.
 async fn twin(parts: &Parts, task: &NewTask, answer: Outcome) -> Outcome {
-    let Ok(SubmitOutcome::Conflict { state }) = answer else {
+    let Ok(SubmitOutcome::Conflict { .. }) = answer else {
         return answer;
     };
-    let may_be = matches!(task.when, When::After(_)) && task.on_conflict == OnConflict::Reject;
-    if !may_be || !parts.is_far(task.when) {
+    let is_delay = matches!(task.when, When::After(_));
+    if !is_delay || task.on_conflict != OnConflict::Reject || !parts.is_far(task.when) {
         return answer;
     }
-    match parts.hot.find(&task.task_type, &task.id).await {
-        Ok(Some(info)) if is_moved_twin(&info, task, parts.lead()) => {
-            Ok(SubmitOutcome::AlreadyExists { state })
-        }
+    let found = parts.hot.find(&task.task_type, &task.id).await;
+    let due = found
+        .ok()
+        .flatten()
+        .and_then(|info| moved_due(&info, parts.lead()));
+    let Some(due) = due else {
+        return answer;
+    };
+    // The request in the form in which a promoter submits it.
+    let mut moved = task.clone();
+    moved.when = When::At(due);
+    let known = parts.hot.submit(vec![moved]).await.pop();
+    match known {
+        Some(Ok(exists @ SubmitOutcome::AlreadyExists { .. })) => Ok(exists),
         _ => answer,
     }
 }

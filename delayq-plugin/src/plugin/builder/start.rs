@@ -95,7 +95,7 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
 
 /// The store for tasks of the far future, if there is one.
 fn cold_store(builder: &DelayQueuePluginBuilder) -> Option<ColdStore> {
-    let cold = ColdStore::new(builder.cold.clone()?.0);
+    let cold = ColdStore::new(builder.cold.as_ref()?.0.as_str());
     Some(match builder.horizon {
         Some(horizon) => cold.horizon(horizon),
         None => cold,

@@ -157,11 +157,7 @@ fn set_aside(error: &str) -> AttemptEnd {
 }
 
 /// Settles a task by the answer of hot.
-fn conclude(
-    delivered: &mut Delivered,
-    parcel: Parcel,
-    answer: Result<SubmitOutcome>,
-) {
+fn conclude(delivered: &mut Delivered, parcel: Parcel, answer: Result<SubmitOutcome>) {
     let succeeded = Vec::new();
     let end = match answer {
         Ok(SubmitOutcome::Conflict { state }) if !parcel.is_in_doubt => {

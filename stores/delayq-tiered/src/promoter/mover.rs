@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::{ClaimRequest, MAX_BATCH};
-use delayq_core::{Bucket, Clock, Error, Result, SystemClock, TaskState, TaskType, millis, seconds};
+use delayq_core::{
+    Bucket, Clock, Error, Result, SystemClock, TaskState, TaskType, millis, seconds,
+};
 use futures_util::future::join_all;
 
 use super::delivery::deliver;

@@ -35,9 +35,18 @@ async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
     assert!(due.since(now()) > seconds(59));
     let found = store.find(&task_type(), &id("a")).await.unwrap().unwrap();
     assert_eq!((found.state, found.at), (TaskState::Scheduled, due));
-    assert_eq!((found.due_at, found.expires_at), (Some(due), Some(due.plus(seconds(5)))));
-    assert_eq!((found.headers.clone(), found.attempt), (sent.headers.clone(), 0));
-    let page = store.list(&task_type(), TaskState::Scheduled, None, 10).await.unwrap();
+    assert_eq!(
+        (found.due_at, found.expires_at),
+        (Some(due), Some(due.plus(seconds(5))))
+    );
+    assert_eq!(
+        (found.headers.clone(), found.attempt),
+        (sent.headers.clone(), 0)
+    );
+    let page = store
+        .list(&task_type(), TaskState::Scheduled, None, 10)
+        .await
+        .unwrap();
     assert_eq!(page.tasks, [found]);
     let stats = store.stats(&task_type()).await.unwrap();
     assert_eq!((stats.scheduled, stats.next_due), (1, Some(due)));
@@ -54,13 +63,19 @@ async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
     }
     mover.store.has_moved_all().await.unwrap();
     let known = store.submit(vec![soon.clone()]).await.remove(0);
-    assert!(matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })), "{known:?}");
+    assert!(
+        matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })),
+        "{known:?}"
+    );
     Ledger::default().work_until(&*stage.hot, 1).await;
     let known = store.submit(vec![soon]).await.remove(0);
     let state = TaskState::Done;
     assert_eq!(known, Ok(SubmitOutcome::AlreadyExists { state }));
     let known = store.submit(vec![sent]).await.remove(0);
-    assert!(matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })), "{known:?}");
+    assert!(
+        matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })),
+        "{known:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,14 +91,22 @@ async fn a_far_task_is_run_now_moved_near_and_replaced_by_a_near_one() {
         other => panic!("{other:?}"),
     };
     let at = now();
-    let later = store.reschedule(&task_type(), &id("later"), When::After(seconds(90))).await;
+    let later = store
+        .reschedule(&task_type(), &id("later"), When::After(seconds(90)))
+        .await;
     assert!(changed(later).since(at) >= seconds(90));
     let near = at.plus(LEAD * 2);
-    let moved = store.reschedule(&task_type(), &id("near"), When::At(near)).await;
+    let moved = store
+        .reschedule(&task_type(), &id("near"), When::At(near))
+        .await;
     assert_eq!(changed(moved), near);
-    let run = store.reschedule(&task_type(), &id("now"), When::After(millis(0))).await;
+    let run = store
+        .reschedule(&task_type(), &id("now"), When::After(millis(0)))
+        .await;
     assert!(changed(run).since(at) < seconds(5));
-    let soon = store.submit(vec![replacing(job("replaced", When::After(millis(10))))]).await;
+    let soon = store
+        .submit(vec![replacing(job("replaced", When::After(millis(10))))])
+        .await;
     let Ok(SubmitOutcome::Accepted { due_at, replaced }) = soon[0] else {
         panic!("{soon:?}");
     };
@@ -93,7 +116,9 @@ async fn a_far_task_is_run_now_moved_near_and_replaced_by_a_near_one() {
     assert!(ledger.0[&id("near")][0] >= near);
     assert!(ledger.0[&id("replaced")][0] >= due_at);
     assert_eq!(store.stats(&task_type()).await.unwrap().scheduled, 1);
-    let none = store.reschedule(&task_type(), &id("none"), When::At(Timestamp::ZERO)).await;
+    let none = store
+        .reschedule(&task_type(), &id("none"), When::At(Timestamp::ZERO))
+        .await;
     assert_eq!(none, Ok(ChangeOutcome::NotFound));
     let done = store.update(&task_type(), &id("now"), Vec::new()).await;
     assert_eq!(done, Ok(ChangeOutcome::Finished(TaskState::Done)));

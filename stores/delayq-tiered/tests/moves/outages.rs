@@ -46,7 +46,10 @@ async fn a_hot_store_that_is_away_loses_nothing_and_is_told_of() {
         is_away.store(false, Ordering::Relaxed);
         let concerns = instance.store.concerns().await.unwrap();
         let found = concerns.first().map(|one| one.found.clone());
-        assert!(found.is_some_and(|text| text.contains("not moved")), "{concerns:?}");
+        assert!(
+            found.is_some_and(|text| text.contains("not moved")),
+            "{concerns:?}"
+        );
         let mut ledger = Ledger::default();
         ledger.work_until(&*stage.hot, 300).await;
         ledger.check(&due);
@@ -69,7 +72,9 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
     is_away.store(true, Ordering::Relaxed);
     pause(millis(1_100)).await;
     accept(store, job("near-2", When::After(millis(0)))).await;
-    let far = store.submit(vec![job("far", When::After(HORIZON * 2))]).await;
+    let far = store
+        .submit(vec![job("far", When::After(HORIZON * 2))])
+        .await;
     let refused = far[0].clone().unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
     is_away.store(false, Ordering::Relaxed);
@@ -77,7 +82,9 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
     is_away.store(true, Ordering::Relaxed);
     pause(millis(1_100)).await;
     // Its id could be in cold: nobody knows.
-    let near = store.submit(vec![job("near-3", When::After(millis(0)))]).await;
+    let near = store
+        .submit(vec![job("near-3", When::After(millis(0)))])
+        .await;
     let refused = near[0].clone().unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
     is_away.store(false, Ordering::Relaxed);
@@ -108,7 +115,10 @@ async fn a_limit_counts_both_stores_and_a_full_hot_store_is_waited_for() {
     }
     let again = job("a", When::After(millis(600)));
     let known = store.submit(vec![again]).await.remove(0);
-    assert!(matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })), "{known:?}");
+    assert!(
+        matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })),
+        "{known:?}"
+    );
     let bound = TypeSettings::default().max_pending(Some(1));
     store.configure_type(&task_type(), &bound).await.unwrap();
     let mut ledger = Ledger::default();

@@ -14,52 +14,52 @@ use delayq_core::{
 use delayq_testing::{Crash, Fault, FaultyStore};
 use delayq_tiered::{TierOptions, TieredStore};
 
-pub const LEAD: Duration = millis(100);
-pub const HORIZON: Duration = millis(400);
-pub const LOCK: Duration = millis(200);
+pub(crate) const LEAD: Duration = millis(100);
+pub(crate) const HORIZON: Duration = millis(400);
+pub(crate) const LOCK: Duration = millis(200);
 
-pub fn task_type() -> TaskType {
+pub(crate) fn task_type() -> TaskType {
     TaskType::new("job").unwrap()
 }
 
-pub fn id(id: &str) -> TaskId {
+pub(crate) fn id(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
 }
 
-pub fn job(name: &str, when: When) -> NewTask {
+pub(crate) fn job(name: &str, when: When) -> NewTask {
     let mut task = NewTask::new(task_type(), id(name), b"message".to_vec());
     task.when = when;
     task
 }
 
 /// What happens to the calls of an instance: by its store (`hot`, `cold`) and the operation.
-pub type Plan = Arc<dyn Fn(&'static str, &'static str) -> Fault + Send + Sync>;
+pub(crate) type Plan = Arc<dyn Fn(&'static str, &'static str) -> Fault + Send + Sync>;
 
-pub fn no_fault() -> Plan {
+pub(crate) fn no_fault() -> Plan {
     Arc::new(|_, _| Fault::None)
 }
 
 /// The two stores, which outlive every instance.
-pub struct Stage {
-    pub hot: Arc<MemoryStore>,
-    pub cold: Arc<MemoryStore>,
+pub(crate) struct Stage {
+    pub(crate) hot: Arc<MemoryStore>,
+    pub(crate) cold: Arc<MemoryStore>,
     options: StoreOptions,
 }
 
 /// One process.
-pub struct Instance {
-    pub store: Arc<TieredStore>,
+pub(crate) struct Instance {
+    pub(crate) store: Arc<TieredStore>,
     crashes: [Crash; 2],
 }
 
 impl Instance {
-    pub fn has_crashed(&self) -> bool {
+    pub(crate) fn has_crashed(&self) -> bool {
         self.crashes.iter().any(Crash::has_happened)
     }
 }
 
 impl Stage {
-    pub fn new(options: StoreOptions) -> Self {
+    pub(crate) fn new(options: StoreOptions) -> Self {
         let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock), options.clone()));
         Self {
             hot: memory(),
@@ -80,7 +80,7 @@ impl Stage {
     }
 
     /// An instance that moves tasks.
-    pub fn instance(&self, plan: &Plan) -> Instance {
+    pub(crate) fn instance(&self, plan: &Plan) -> Instance {
         let (options, [hot, cold]) = self.over(plan);
         let crashes = [hot.crash(), cold.crash()];
         let store = TieredStore::open(Arc::new(hot), Arc::new(cold), options).unwrap();
@@ -88,23 +88,23 @@ impl Stage {
     }
 
     /// An instance that moves nothing.
-    pub fn sender(&self) -> Arc<TieredStore> {
+    pub(crate) fn sender(&self) -> Arc<TieredStore> {
         let (options, [hot, cold]) = self.over(&no_fault());
         let options = options.moving_nothing();
         TieredStore::open(Arc::new(hot), Arc::new(cold), options).unwrap()
     }
 }
 
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }
 
-pub async fn pause(span: Duration) {
+pub(crate) async fn pause(span: Duration) {
     SystemClock.sleep_until(SystemClock.elapsed() + span).await;
 }
 
 /// Submits a task that has to be accepted; answers its due time.
-pub async fn accept(store: &dyn Store, task: NewTask) -> Timestamp {
+pub(crate) async fn accept(store: &dyn Store, task: NewTask) -> Timestamp {
     let outcome = store.submit(vec![task]).await.remove(0);
     match outcome {
         Ok(SubmitOutcome::Accepted { due_at, .. }) => due_at,
@@ -114,11 +114,11 @@ pub async fn accept(store: &dyn Store, task: NewTask) -> Timestamp {
 
 /// The starts of each task.
 #[derive(Debug, Default)]
-pub struct Ledger(pub BTreeMap<TaskId, Vec<Timestamp>>);
+pub(crate) struct Ledger(pub(crate) BTreeMap<TaskId, Vec<Timestamp>>);
 
 impl Ledger {
     /// Runs what is due in hot.
-    pub async fn work(&mut self, hot: &dyn Store) {
+    pub(crate) async fn work(&mut self, hot: &dyn Store) {
         let request = ClaimRequest::new(MAX_BATCH, seconds(60), now());
         let bucket = Bucket::whole(task_type());
         let claimed = hot.claim(&bucket, &request).await.unwrap();
@@ -132,7 +132,7 @@ impl Ledger {
     }
 
     /// Works until so many tasks have run.
-    pub async fn work_until(&mut self, hot: &dyn Store, count: usize) {
+    pub(crate) async fn work_until(&mut self, hot: &dyn Store, count: usize) {
         let end = SystemClock.elapsed() + seconds(60);
         while self.0.len() < count {
             assert!(SystemClock.elapsed() < end, "{} of {count}", self.0.len());
@@ -142,7 +142,7 @@ impl Ledger {
     }
 
     /// Each task ran once, and not before its due time.
-    pub fn check(&self, due: &BTreeMap<TaskId, Timestamp>) {
+    pub(crate) fn check(&self, due: &BTreeMap<TaskId, Timestamp>) {
         for (id, due) in due {
             let starts = self.0.get(id).map_or(&[][..], Vec::as_slice);
             assert_eq!(starts.len(), 1, "{id} ran at {starts:?}");
