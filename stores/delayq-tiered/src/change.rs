@@ -5,7 +5,7 @@ use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::task::Headers;
 use delayq_core::{Error, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When};
 
-use crate::far::{MARK, earlier, lead_of, show};
+use crate::far::{MARK, earlier, is_on_its_way, show};
 use crate::parts::{Parts, is_live, unasked};
 
 /// A change of a task that is scheduled.
@@ -62,10 +62,22 @@ pub(crate) async fn find(
     // It may have been moved in between.
     let near = parts.hot.find(task_type, id).await?;
     let is_moving = far.as_ref().is_some_and(is_live);
-    Ok(match near {
-        Some(near) if is_live(&near) || !is_moving => Some(near),
-        _ => far,
+    Ok(match (near, far) {
+        (Some(near), _) if is_live(&near) => Some(near),
+        (_, Some(far)) if is_moving => Some(far),
+        // Both remember an end: the later one is that of the last task.
+        (Some(near), Some(far)) if far.at > near.at => Some(far),
+        (Some(near), _) => Some(near),
+        (None, far) => far,
     })
+}
+
+/// The state of a task that has ended in both stores, perhaps.
+async fn ended(parts: &Parts, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskState>> {
+    let found = find(parts, task_type, id).await?;
+    Ok(found
+        .map(|task| task.state)
+        .filter(|state| state.is_ended()))
 }
 
 /// Cancels a task.
@@ -90,6 +102,10 @@ pub(crate) async fn cancel(
     let near = parts.hot.cancel(task_type, id).await?;
     let none = CancelOutcome::NotFound;
     Ok(match far {
+        CancelOutcome::Finished(state) if state != TaskState::Done && is_known(&near, &none) => {
+            let state = ended(parts, task_type, id).await?;
+            state.map_or(near, CancelOutcome::Finished)
+        }
         _ if is_known(&near, &none) => near,
         // The mark of this cancel has ended it in cold.
         CancelOutcome::Running => CancelOutcome::Cancelled,
@@ -133,6 +149,10 @@ pub(crate) async fn change(
     let near = change.apply(&*parts.hot, task_type, id).await?;
     let none = ChangeOutcome::NotFound;
     Ok(match far {
+        ChangeOutcome::Finished(state) if state != TaskState::Done && is_known(&near, &none) => {
+            let state = ended(parts, task_type, id).await?;
+            state.map_or(near, ChangeOutcome::Finished)
+        }
         _ if is_known(&near, &none) => near,
         ChangeOutcome::Running | ChangeOutcome::Finished(TaskState::Done) => none,
         far => far,
@@ -165,7 +185,11 @@ async fn reschedule(
     let Some(task) = found else {
         return Ok(ChangeOutcome::NotFound);
     };
-    let lead = lead_of(&task.headers, parts.lead());
+    if task.state == TaskState::Scheduled && is_on_its_way(&task.headers) {
+        parts.arrived(task_type, id).await?;
+        return Ok(ChangeOutcome::NotFound);
+    }
+    let lead = parts.lead();
     let is_soon = match when {
         When::After(delay) => delay < lead,
         When::At(time) => time < parts.now().plus(lead),

@@ -17,7 +17,7 @@ const PATIENCE: Duration = millis(500);
 /// The tasks of a type in cold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
-    /// Those that cold owns.
+    /// Those that cold owns, and those that it remembers: their ids are not free.
     pub(crate) tasks: u64,
     /// The limit of scheduled tasks of the type.
     pub(crate) limit: Option<u64>,
@@ -83,7 +83,7 @@ impl Counts {
         let added_at = known.and_then(|count| count.added_at);
         let is_newer = added_at.is_some_and(|added| added >= at);
         let count = Count {
-            tasks: owned(stats).max(u64::from(is_newer)),
+            tasks: (owned(stats) + stats.remembered).max(u64::from(is_newer)),
             limit: stats.max_pending,
             asked_at: at,
             added_at,

@@ -10,13 +10,13 @@ use delayq_core::{
 };
 
 /// The header that keeps what cold cannot: `after=MS` for an expiry that counts from the due time,
-/// and `exact` for a task whose due time in cold is its real one.
+/// and `due=MS` for the real due time of a task that is moved at once.
 pub(crate) const MARK: &str = "delayq-tier";
 
 /// The content of the header [`MARK`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark {
-    is_exact: bool,
+    due: Option<Timestamp>,
     expiry_after: Option<Duration>,
 }
 
@@ -25,33 +25,36 @@ impl Mark {
         let mut mark = Self::default();
         let text = headers.get(MARK).map_or("", String::as_str);
         for word in text.split_whitespace() {
-            if word == "exact" {
-                mark.is_exact = true;
-            } else if let Some(ms) = word.strip_prefix("after=") {
-                mark.expiry_after = ms.parse().ok().map(Duration::from_millis);
+            match word.split_once('=') {
+                Some(("due", ms)) => mark.due = ms.parse().ok().map(Timestamp::from_millis),
+                Some(("after", ms)) => {
+                    mark.expiry_after = ms.parse().ok().map(Duration::from_millis);
+                }
+                _ => {}
             }
         }
         mark
     }
 
     fn set(self, headers: &mut Headers) {
-        let exact = self.is_exact.then(|| "exact".to_owned());
+        let due = self.due.map(|due| format!("due={}", due.as_millis()));
         let after = self.expiry_after;
         let after = after.map(|span| format!("after={}", duration_ms(span)));
-        let words: Vec<_> = exact.into_iter().chain(after).collect();
+        let words: Vec<_> = due.into_iter().chain(after).collect();
         if !words.is_empty() {
             headers.insert(MARK.to_owned(), words.join(" "));
         }
     }
 }
 
-/// How much earlier than its real due time a task of cold is due there.
-pub(crate) fn lead_of(headers: &Headers, lead: Duration) -> Duration {
-    if Mark::of(headers).is_exact {
-        Duration::ZERO
-    } else {
-        lead
-    }
+/// The real due time of a task that is due in cold at `due`.
+pub(crate) fn real_due(headers: &Headers, due: Timestamp, lead: Duration) -> Timestamp {
+    Mark::of(headers).due.unwrap_or_else(|| due.plus(lead))
+}
+
+/// True for a task that is moved at once, and whose due time is in its header.
+pub(crate) fn is_on_its_way(headers: &Headers) -> bool {
+    Mark::of(headers).due.is_some()
 }
 
 /// The same time, earlier by `lead`.
@@ -64,9 +67,27 @@ pub(crate) fn earlier(when: When, lead: Duration) -> When {
 
 /// A request in its form for cold, due there `lead` earlier.
 pub(crate) fn to_cold(task: &NewTask, lead: Duration) -> NewTask {
+    marked(task, lead, None)
+}
+
+/// A request that takes the place of a task of cold and is due too soon to be moved ahead of its
+/// due time `due`: it is moved at once.
+pub(crate) fn soon_to_cold(task: &NewTask, due: Timestamp, lead: Duration) -> NewTask {
+    let mut soon = marked(task, lead, Some(due));
+    soon.when = When::At(Timestamp::ZERO);
+    if let OnConflict::Debounce { .. } = soon.on_conflict {
+        // The due time is counted already; the submit time stays.
+        soon.on_conflict = OnConflict::Debounce {
+            max_wait: MAX_DELAY,
+        };
+    }
+    soon
+}
+
+fn marked(task: &NewTask, lead: Duration, due: Option<Timestamp>) -> NewTask {
     let mut far = task.clone();
     let mut mark = Mark {
-        is_exact: lead.is_zero(),
+        due,
         expiry_after: None,
     };
     far.when = earlier(task.when, lead);
@@ -84,18 +105,17 @@ pub(crate) fn to_cold(task: &NewTask, lead: Duration) -> NewTask {
     far
 }
 
-/// A request that takes the place of `present` in cold and is due there at its real time, as it is
-/// due too soon to be moved ahead of it.
-pub(crate) fn soon_to_cold(task: &NewTask, due: Timestamp) -> NewTask {
-    let mut soon = to_cold(task, Duration::ZERO);
-    soon.when = When::At(due);
-    if let OnConflict::Debounce { .. } = soon.on_conflict {
-        // The due time is counted already; the submit time stays.
-        soon.on_conflict = OnConflict::Debounce {
-            max_wait: MAX_DELAY,
-        };
-    }
-    soon
+/// A near request in a form that cold compares with an ended task of its own, whose time does not
+/// count. If it is another request, cold accepts it, and it is cancelled: it is never due.
+pub(crate) fn probe(task: &NewTask, lead: Duration) -> NewTask {
+    let mut probe = to_cold(task, lead);
+    probe.when = When::After(MAX_DELAY);
+    probe
+}
+
+/// True for the form that [`probe`] makes.
+pub(crate) fn is_probe(task: &NewTask) -> bool {
+    task.when == When::After(MAX_DELAY)
 }
 
 /// The time at which `task` is due if it takes the place of `present`.
@@ -118,9 +138,8 @@ pub(crate) fn to_hot(
     lead: Duration,
 ) -> NewTask {
     let mark = Mark::of(&claimed.headers);
-    let lead = lead_of(&claimed.headers, lead);
     let mut near = task;
-    near.when = When::At(due.plus(lead));
+    near.when = When::At(real_due(&claimed.headers, due, lead));
     near.expiry = match (mark.expiry_after, claimed.expires_at) {
         (Some(span), _) => Some(Expiry::AfterDue(span)),
         (None, at) => at.map(Expiry::At),
@@ -133,9 +152,12 @@ pub(crate) fn to_hot(
 
 /// A task of cold as it is shown: with its real due time, and without what moves it.
 pub(crate) fn show(info: &mut TaskInfo, lead: Duration) {
-    let lead = lead_of(&info.headers, lead);
+    let mark = Mark::of(&info.headers);
+    info.due_at = info.due_at.map(|due| real_due(&info.headers, due, lead));
+    if let (Some(due), Some(span)) = (info.due_at, mark.expiry_after) {
+        info.expires_at = Some(due.plus(span));
+    }
     info.headers.remove(MARK);
-    info.due_at = info.due_at.map(|due| due.plus(lead));
     if matches!(info.state, TaskState::Scheduled | TaskState::Running) {
         info.state = TaskState::Scheduled;
         info.at = info.due_at.unwrap_or(info.at);
@@ -176,8 +198,10 @@ mod tests {
         assert_eq!(far.headers[MARK], "after=5000");
         assert_eq!(far.when, When::After(seconds(30)));
         assert_eq!(far.expiry, Some(Expiry::AfterDue(seconds(65))));
-        let soon = soon_to_cold(&far, Timestamp::from_millis(7));
-        assert_eq!(soon.headers[MARK], "exact after=65000");
+        let sent = job(When::After(seconds(9)), after);
+        let soon = soon_to_cold(&sent, Timestamp::from_millis(7), seconds(60));
+        assert_eq!(soon.headers[MARK], "due=7 after=5000");
+        assert_eq!(soon.when, When::At(Timestamp::ZERO));
         let plain = to_cold(&job(When::After(seconds(90)), None), seconds(60));
         assert!(plain.headers.is_empty());
     }
@@ -190,11 +214,11 @@ mod tests {
             Some(Expiry::At(at(90_000))),
             Some(Expiry::AfterDue(seconds(3))),
         ] {
-            for (lead, due) in [(seconds(60), at(20_000)), (Duration::ZERO, at(80_000))] {
-                let mut sent = job(When::At(at(80_000)), expiry);
-                sent.headers.insert("shop".to_owned(), "bonn".to_owned());
-                let far = to_cold(&sent, lead);
-                assert_eq!(far.when, When::At(due));
+            let (lead, real) = (seconds(60), at(80_000));
+            let mut sent = job(When::At(real), expiry);
+            sent.headers.insert("shop".to_owned(), "bonn".to_owned());
+            let soon = soon_to_cold(&sent, real, lead);
+            for (far, due) in [(to_cold(&sent, lead), at(20_000)), (soon, at(70_000))] {
                 let lock = Lock {
                     id: sent.id.clone(),
                     fence: 1,
@@ -206,7 +230,7 @@ mod tests {
                 });
                 (claimed.headers, claimed.message) = (far.headers, far.message);
                 let empty = job(When::At(due), None);
-                assert_eq!(to_hot(claimed, empty, due, seconds(60)), sent);
+                assert_eq!(to_hot(claimed, empty, due, lead), sent);
             }
         }
     }

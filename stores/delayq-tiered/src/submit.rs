@@ -1,12 +1,13 @@
 //! Submit: near tasks go to hot, far ones to cold, and an id that one of them has stays there.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use delayq_core::store::{CancelOutcome, SubmitOutcome};
-use delayq_core::{Error, NewTask, OnConflict, Result, TaskInfo, TaskState, TaskType, When};
+use delayq_core::{Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState, TaskType, When};
 use futures_util::future::join_all;
 
-use crate::far::{due_in_place_of, lead_of, moved_due, soon_to_cold, to_cold};
+use crate::far::{due_in_place_of, is_probe, moved_due, probe, real_due, soon_to_cold, to_cold};
 use crate::parts::{Parts, is_live, unasked};
 
 type Outcome = Result<SubmitOutcome>;
@@ -86,9 +87,18 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
             }
         });
     }
+    let mut tasks = tasks;
     for (at, answer) in to_cold_store(parts, &tasks, far).await {
-        if let Some(outcome) = outcomes.get_mut(at) {
-            *outcome = answer;
+        let (outcome, is_anew) = match answer {
+            Judged::Answered(outcome) => (Some(outcome), false),
+            Judged::Hot => (None, false),
+            Judged::Anew => (None, true),
+        };
+        if let Some(place) = outcomes.get_mut(at) {
+            *place = outcome;
+        }
+        if let Some(task) = tasks.get_mut(at).filter(|_| is_anew) {
+            task.on_conflict = OnConflict::Replace;
         }
     }
     to_hot_store(parts, &tasks, &mut outcomes).await;
@@ -99,53 +109,73 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
 
 /// Finds out which store has the id of a task, and which one takes it.
 async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
-    let (task_type, id) = (&task.task_type, &task.id);
     let is_far = parts.is_far(task.when);
-    if is_far {
-        let found = parts.hot.find(task_type, id).await.map_err(unasked)?;
-        let runs_again = task.on_conflict.replaces() || task.again_if_running;
-        let is_free = |info: TaskInfo| info.state.is_ended() && runs_again;
-        if !found.is_none_or(is_free) {
+    if !is_far {
+        let count = parts.counts.of(&*parts.cold, &task.task_type).await;
+        if count.map_err(unasked)?.tasks == 0 {
             return Ok(Route::Hot);
         }
-    } else if parts
-        .counts
-        .of(&*parts.cold, task_type)
-        .await
-        .map_err(unasked)?
-        .tasks
-        == 0
-    {
+    }
+    let ask = async |store: &Arc<dyn Store>| {
+        let found = store.find(&task.task_type, &task.id).await;
+        found.map_err(unasked)
+    };
+    let hot = if is_far { ask(&parts.hot).await? } else { None };
+    if hot.as_ref().is_some_and(is_live) {
         return Ok(Route::Hot);
     }
-    let far = || Box::new(to_cold(task, parts.lead()));
-    if is_far && !task.on_conflict.replaces() {
+    if is_far && hot.is_none() && !task.on_conflict.replaces() {
+        let far = Box::new(to_cold(task, parts.lead()));
         let is_known = false;
-        return Ok(Route::Cold {
-            far: far(),
-            is_known,
-        });
+        return Ok(Route::Cold { far, is_known });
     }
-    let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
-    let present = found.filter(is_live);
-    let is_known = present.is_some();
-    Ok(match present {
-        None if !is_far => Route::Hot,
-        Some(present) if task.on_conflict.replaces() => {
-            let due = due_in_place_of(task, &present, parts.now());
-            let is_soon = due < parts.now().plus(parts.lead());
-            let far = if is_soon {
-                Box::new(soon_to_cold(task, due))
-            } else {
-                far()
-            };
-            Route::Cold { far, is_known }
+    let cold = ask(&parts.cold).await?;
+    let runs_again = task.on_conflict.replaces() || task.again_if_running;
+    let Some(cold) = cold.filter(|info| info.state != TaskState::Done) else {
+        let is_free = hot.is_none() || runs_again;
+        if !is_far || !is_free {
+            return Ok(Route::Hot);
         }
-        _ => Route::Cold {
-            far: far(),
-            is_known,
-        },
+        let far = Box::new(to_cold(task, parts.lead()));
+        let is_known = false;
+        return Ok(Route::Cold { far, is_known });
+    };
+    if is_live(&cold) {
+        return Ok(beside(parts, task, &cold));
+    }
+    if runs_again && !is_far {
+        return Ok(Route::Hot);
+    }
+    // Both remember an end, perhaps: the later one counts.
+    let hot = if is_far { hot } else { ask(&parts.hot).await? };
+    if !runs_again && hot.is_some_and(|hot| is_live(&hot) || hot.at >= cold.at) {
+        return Ok(Route::Hot);
+    }
+    let far = if is_far {
+        to_cold(task, parts.lead())
+    } else {
+        probe(task, parts.lead())
+    };
+    Ok(Route::Cold {
+        far: Box::new(far),
+        is_known: !is_far,
     })
+}
+
+/// The form of a task for cold, which has a task with its id.
+fn beside(parts: &Parts, task: &NewTask, present: &TaskInfo) -> Route {
+    let is_known = true;
+    let mut far = to_cold(task, parts.lead());
+    if task.on_conflict.replaces() {
+        let due = due_in_place_of(task, present, parts.now());
+        if due < parts.now().plus(parts.lead()) {
+            far = soon_to_cold(task, due, parts.lead());
+        }
+    }
+    Route::Cold {
+        far: Box::new(far),
+        is_known,
+    }
 }
 
 /// Refuses new far tasks beyond the limit of their type, which counts both stores. Near ones are
@@ -223,41 +253,51 @@ async fn is_taken(parts: &Parts, task: &NewTask) -> Result<bool> {
     Ok(parts.hot.find(task_type, id).await?.is_some())
 }
 
-/// Submits tasks to cold. Answers the outcome of each, or `None` if hot decides.
+/// What comes of a task that was submitted to cold.
+#[derive(Debug)]
+enum Judged {
+    Answered(Outcome),
+    /// Hot decides.
+    Hot,
+    /// Hot takes it, whatever ended task with its id it remembers: that of cold ended later, and
+    /// was another request.
+    Anew,
+}
+
+/// Submits tasks to cold.
 async fn to_cold_store(
     parts: &Parts,
     tasks: &[NewTask],
     far: Vec<(usize, NewTask, bool)>,
-) -> Vec<(usize, Option<Outcome>)> {
+) -> Vec<(usize, Judged)> {
     if far.is_empty() {
         return Vec::new();
     }
-    let (places, batch): (Vec<_>, Vec<_>) = far
-        .into_iter()
-        .map(|(at, task, is_known)| ((at, is_known), task))
-        .unzip();
-    let leads: Vec<_> = batch
-        .iter()
-        .map(|task| lead_of(&task.headers, parts.lead()))
-        .collect();
-    let answers = parts.cold.submit(batch).await;
-    let answers = places.into_iter().zip(leads).zip(answers);
-    let judged = answers.map(|(((at, is_known), lead), answer)| async move {
+    let (mut sent, mut batch) = (Vec::new(), Vec::new());
+    for (at, task, is_known) in far {
+        sent.push((at, is_known, is_probe(&task), task.headers.clone()));
+        batch.push(task);
+    }
+    let answers = sent.into_iter().zip(parts.cold.submit(batch).await);
+    let judged = answers.map(|((at, is_known, is_probe, headers), answer)| async move {
         let Some(task) = tasks.get(at) else {
-            return (at, None);
+            return (at, Judged::Hot);
         };
-        let answer = match answer {
+        let judged = match answer {
             Ok(SubmitOutcome::Accepted { due_at, replaced }) => {
-                let due_at = due_at.plus(lead);
+                let due_at = real_due(&headers, due_at, parts.lead());
                 parts.counts.add(&task.task_type);
                 let accepted = SubmitOutcome::Accepted { due_at, replaced };
                 let is_left = !replaced && (is_known || !parts.is_far(task.when));
-                judge_accepted(parts, task, accepted, is_left).await
+                match judge_accepted(parts, task, accepted, is_left).await {
+                    Judged::Hot if is_probe => Judged::Anew,
+                    judged => judged,
+                }
             }
             Ok(outcome) => judge_known(parts, task, outcome).await,
-            Err(error) => Some(Err(error)),
+            Err(error) => Judged::Answered(Err(error)),
         };
-        (at, answer)
+        (at, judged)
     });
     join_all(judged).await
 }
@@ -269,10 +309,11 @@ async fn judge_accepted(
     task: &NewTask,
     accepted: SubmitOutcome,
     is_left: bool,
-) -> Option<Outcome> {
+) -> Judged {
     let (task_type, id) = (&task.task_type, &task.id);
-    if matches!(accepted, SubmitOutcome::Accepted { replaced: true, .. }) {
-        return Some(Ok(accepted));
+    let accepted = Judged::Answered(Ok(accepted));
+    if let Judged::Answered(Ok(SubmitOutcome::Accepted { replaced: true, .. })) = accepted {
+        return accepted;
     }
     let is_in_hot = match parts.hot.find(task_type, id).await {
         Ok(found) => found.is_some_and(|info| is_live(&info)),
@@ -280,31 +321,31 @@ async fn judge_accepted(
         Err(_) => false,
     };
     if !is_in_hot && !is_left {
-        return Some(Ok(accepted));
+        return accepted;
     }
     match parts.cold.cancel(task_type, id).await {
-        Ok(CancelOutcome::Cancelled) => None,
+        Ok(CancelOutcome::Cancelled) => Judged::Hot,
         Ok(CancelOutcome::Running) => match parts.moved(task_type, id).await {
-            Ok(()) => None,
-            Err(_) => Some(Ok(accepted)),
+            Ok(()) => Judged::Hot,
+            Err(_) => accepted,
         },
-        _ => Some(Ok(accepted)),
+        _ => accepted,
     }
 }
 
 /// The outcome for a task whose id cold knows. A task that is being moved, or was, is hot's.
-async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> Option<Outcome> {
+async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> Judged {
     let (SubmitOutcome::AlreadyExists { state } | SubmitOutcome::Conflict { state }) = outcome
     else {
-        return Some(Ok(outcome));
+        return Judged::Answered(Ok(outcome));
     };
     match state {
         TaskState::Running => match parts.moved(&task.task_type, &task.id).await {
-            Ok(()) => None,
-            Err(error) => Some(Err(error)),
+            Ok(()) => Judged::Hot,
+            Err(error) => Judged::Answered(Err(error)),
         },
-        TaskState::Done => None,
-        _ => Some(Ok(outcome)),
+        TaskState::Done => Judged::Hot,
+        _ => Judged::Answered(Ok(outcome)),
     }
 }
 
