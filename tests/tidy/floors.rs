@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 18] = [
+const CRATES: [Crate; 19] = [
     Crate {
         path: "stores/delayq-transaction",
         floors: &[
@@ -91,6 +91,14 @@ const CRATES: [Crate; 18] = [
             "outbox_call",
             "outbox",
             "relay",
+        ],
+        above: &["delayq-core"],
+    },
+    Crate {
+        path: "stores/delayq-tiered",
+        floors: &[
+            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate",
+            "promoter", "store",
         ],
         above: &["delayq-core"],
     },
@@ -225,6 +233,7 @@ const CRATES: [Crate; 18] = [
             "delayq-sqlite",
             "delayq-redis",
             "delayq-remote",
+            "delayq-tiered",
             "delayq-transaction",
         ],
     },
