@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 
 use crate::counts::owned;
 use crate::far::show;
-use crate::parts::{Parts, is_live};
+use crate::parts::{Parts, is_live, may_be_moved};
 
 /// The types of both stores.
 pub(crate) async fn types(parts: &Parts) -> Result<Vec<TaskType>> {
@@ -101,10 +101,10 @@ pub(crate) async fn list(
 pub(crate) async fn histogram(
     parts: &Parts,
     task_type: &TaskType,
-    span: (Timestamp, Timestamp),
+    from: Timestamp,
+    to: Timestamp,
     steps: usize,
 ) -> Result<Vec<u64>> {
-    let (from, to) = span;
     let mut sum = parts.hot.due_histogram(task_type, from, to, steps).await?;
     let (from, to) = (from.minus(parts.lead()), to.minus(parts.lead()));
     if from < to {
@@ -244,11 +244,6 @@ async fn twice(
     let repaired = repair && parts.cold.cancel(task_type, id).await? == CancelOutcome::Cancelled;
     let what = "it is in the hot store and in the cold one: the hot one keeps it";
     Ok(Some(Problem::new(id.as_str(), what, repaired)))
-}
-
-/// True if a promoter may have submitted the task to hot already: the next one finds out.
-fn may_be_moved(task: &TaskInfo) -> bool {
-    task.history.failures + task.history.lock_expiries > 0
 }
 
 /// The concerns of both stores, and what keeps tasks from being moved.

@@ -40,6 +40,11 @@ pub(crate) fn is_live(info: &TaskInfo) -> bool {
     !info.state.is_ended()
 }
 
+/// True if a promoter may have submitted this task of cold to hot already: the next one finds out.
+pub(crate) fn may_be_moved(task: &TaskInfo) -> bool {
+    task.history.failures + task.history.lock_expiries > 0
+}
+
 /// A failed question as the error of a change: nothing was changed.
 pub(crate) fn unasked(error: Error) -> Error {
     match error {

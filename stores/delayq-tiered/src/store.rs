@@ -9,7 +9,7 @@ use delayq_core::store::{
 };
 use delayq_core::task::Headers;
 use delayq_core::{
-    NewTask, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When, millis,
+    Error, NewTask, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When, millis,
 };
 use tokio::sync::Notify;
 
@@ -48,13 +48,15 @@ impl TieredStore {
     /// other tier. It starts a thread that moves tasks.
     ///
     /// # Errors
-    /// `InvalidInput` for a horizon below five minutes, and for a retention of two minutes or less.
+    /// `InvalidInput` for a horizon below five minutes, for a retention of two minutes or less, and
+    /// for stores of two namespaces or of the same place.
     pub fn open(
         hot: Arc<dyn Store>,
         cold: Arc<dyn Store>,
         options: TierOptions,
     ) -> Result<Arc<Self>> {
         options.check()?;
+        refuse_unlike(&*hot, &*cold)?;
         let parts = Arc::new(Parts {
             hot,
             cold,
@@ -87,6 +89,22 @@ impl TieredStore {
         }
         Ok(())
     }
+}
+
+/// Refuses stores that cannot be a tier.
+fn refuse_unlike(hot: &dyn Store, cold: &dyn Store) -> Result<()> {
+    if let (Some(own), Some(other)) = (hot.namespace(), cold.namespace())
+        && own != other
+    {
+        let reason = format!("it is of the namespace {other}, and the hot one of {own}");
+        return Err(Error::invalid("cold store", reason));
+    }
+    let (name, is_memory) = (hot.name(), hot.durability() == Durability::Memory);
+    if name == cold.name() && !is_memory {
+        let reason = format!("{name} is the hot store: name another place");
+        return Err(Error::invalid("cold store", reason));
+    }
+    Ok(())
 }
 
 impl Layer for TieredStore {
@@ -195,7 +213,7 @@ impl Layer for TieredStore {
         to: Timestamp,
         steps: usize,
     ) -> Result<Vec<u64>> {
-        operate::histogram(&self.parts, task_type, (from, to), steps).await
+        operate::histogram(&self.parts, task_type, from, to, steps).await
     }
 
     async fn requeue_dead(

@@ -8,7 +8,7 @@ use delayq_core::{Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState
 use futures_util::future::join_all;
 
 use crate::far::{due_in_place_of, is_probe, moved_due, probe, real_due, soon_to_cold, to_cold};
-use crate::parts::{Parts, is_live, unasked};
+use crate::parts::{Parts, is_live, may_be_moved, unasked};
 
 type Outcome = Result<SubmitOutcome>;
 
@@ -141,7 +141,12 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
         return Ok(Route::Cold { far, is_known });
     };
     if is_live(&cold) {
-        return Ok(beside(parts, task, &cold));
+        let is_moved = may_be_moved(&cold) && ask(&parts.hot).await?.as_ref().is_some_and(is_live);
+        return Ok(if is_moved {
+            Route::Hot
+        } else {
+            beside(parts, task, &cold)
+        });
     }
     if runs_again && !is_far {
         return Ok(Route::Hot);

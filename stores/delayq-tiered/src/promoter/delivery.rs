@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Settlement, SubmitOutcome};
 use delayq_core::{
-    ClaimedTask, Clock, Error, Lock, NewTask, OnConflict, Result, SystemClock, TaskType, Timestamp,
-    seconds,
+    ClaimedTask, Clock, Error, Lock, NewTask, OnConflict, Result, SystemClock, TaskType, seconds,
 };
 use futures_util::future::join_all;
 
@@ -187,12 +186,4 @@ fn conclude(delivered: &mut Delivered, parcel: Parcel, answer: Result<SubmitOutc
         }
     };
     delivered.settle(parcel.lock, end);
-}
-
-/// The due time of a task that goes to hot.
-pub(super) fn due_of(task: &NewTask) -> Timestamp {
-    match task.when {
-        delayq_core::When::At(time) => time,
-        delayq_core::When::After(_) => Timestamp::ZERO,
-    }
 }

@@ -1,9 +1,8 @@
 //! A task whose move was broken off: whether hot has had it.
 
 use delayq_core::operate::TypeStats;
-use delayq_core::{NewTask, Result};
+use delayq_core::{NewTask, Result, Timestamp, When};
 
-use super::delivery::due_of;
 use crate::parts::{Parts, is_live, unasked};
 
 /// What becomes of a task that an earlier promoter may have submitted.
@@ -22,7 +21,10 @@ pub(super) enum Verdict {
 /// Judges a task by what hot knows. `stats` were read before.
 pub(super) async fn judge(parts: &Parts, stats: &TypeStats, task: &NewTask) -> Result<Verdict> {
     let found = parts.hot.find(&task.task_type, &task.id).await;
-    let due = due_of(task);
+    let due = match task.when {
+        When::At(time) => time,
+        When::After(_) => Timestamp::ZERO,
+    };
     // No promoter has it earlier.
     let first = due.minus(parts.lead());
     match found.map_err(unasked)? {
