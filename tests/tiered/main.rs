@@ -10,3 +10,4 @@
 mod contract;
 mod killed;
 mod memory;
+mod plugin;
