@@ -8,7 +8,7 @@ use delayq_core::operate::{
     merge_pages, sum_stats,
 };
 use delayq_core::store::{CancelOutcome, Concern, MAX_BATCH};
-use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
+use delayq_core::{Error, Result, TaskId, TaskState, TaskType, Timestamp};
 use futures_util::future::join_all;
 
 use crate::counts::owned;
