@@ -1,5 +1,12 @@
 //! Random steps do the same to a tier as to one memory store beside it, on the same clock.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests: a panic is a failure, and the seed of one is printed"
+)]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -66,12 +66,11 @@ struct OpenedStore {
 async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
-    let opened = match builder.store.take() {
-        Some(store) => store,
-        None => {
-            let cold = cold_store(builder);
-            open_store_with(&builder.url.0, cold.as_ref(), builder.options.clone()).await?
-        }
+    let opened = if let Some(store) = builder.store.take() {
+        store
+    } else {
+        let cold = cold_store(builder);
+        open_store_with(&builder.url.0, cold.as_ref(), builder.options.clone()).await?
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));

@@ -19,19 +19,20 @@ fn replacing(mut task: NewTask) -> NewTask {
     task
 }
 
-async fn in_cold(stage: &Stage, name: &str) -> Option<TaskState> {
-    let found = stage.cold.find(&task_type(), &id(name)).await.unwrap();
+async fn in_cold(scene: &Stage, name: &str) -> Option<TaskState> {
+    let found = scene.cold.find(&task_type(), &id(name)).await.unwrap();
     found.map(|task| task.state)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
-    let stage = Stage::new(StoreOptions::default());
-    let store = stage.sender();
+    let scene = Stage::new(&StoreOptions::default());
+    let tier = scene.sender();
+    let store = &*tier;
     let mut sent = job("a", When::After(seconds(60)));
     sent.expiry = Some(Expiry::AfterDue(seconds(5)));
     sent.headers.insert("shop".to_owned(), "bonn".to_owned());
-    let due = accept(&*store, sent.clone()).await;
+    let due = accept(store, sent.clone()).await;
     assert!(due.since(now()) > seconds(59));
     let found = store.find(&task_type(), &id("a")).await.unwrap().unwrap();
     assert_eq!((found.state, found.at), (TaskState::Scheduled, due));
@@ -48,17 +49,17 @@ async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
         .await
         .unwrap();
     assert_eq!(page.tasks, [found]);
-    let stats = store.stats(&task_type()).await.unwrap();
-    assert_eq!((stats.scheduled, stats.next_due), (1, Some(due)));
-    assert_eq!(stage.hot.stats(&task_type()).await.unwrap().scheduled, 0);
+    let counts = store.stats(&task_type()).await.unwrap();
+    assert_eq!((counts.scheduled, counts.next_due), (1, Some(due)));
+    assert_eq!(scene.hot.stats(&task_type()).await.unwrap().scheduled, 0);
     let known = store.submit(vec![sent.clone()]).await.remove(0);
     let state = TaskState::Scheduled;
     assert_eq!(known, Ok(SubmitOutcome::AlreadyExists { state }));
     // The same request is known where it is, also once it has been moved.
-    let mover = stage.instance(&no_fault());
+    let mover = scene.instance(&no_fault());
     let soon = job("b", When::After(HORIZON + millis(100)));
-    accept(&*store, soon.clone()).await;
-    while in_cold(&stage, "b").await == Some(TaskState::Scheduled) {
+    accept(store, soon.clone()).await;
+    while in_cold(&scene, "b").await == Some(TaskState::Scheduled) {
         pause(millis(1)).await;
     }
     mover.store.has_moved_all().await.unwrap();
@@ -67,7 +68,7 @@ async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
         matches!(known, Ok(SubmitOutcome::AlreadyExists { .. })),
         "{known:?}"
     );
-    Ledger::default().work_until(&*stage.hot, 1).await;
+    Ledger::default().work_until(&*scene.hot, 1).await;
     let known = store.submit(vec![soon]).await.remove(0);
     let state = TaskState::Done;
     assert_eq!(known, Ok(SubmitOutcome::AlreadyExists { state }));
@@ -80,8 +81,8 @@ async fn a_far_task_is_shown_as_it_was_sent_and_takes_no_room_in_hot() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_far_task_is_run_now_moved_near_and_replaced_by_a_near_one() {
-    let stage = Stage::new(StoreOptions::default());
-    let instance = stage.instance(&no_fault());
+    let scene = Stage::new(&StoreOptions::default());
+    let instance = scene.instance(&no_fault());
     let store = &*instance.store;
     for name in ["now", "near", "replaced", "later"] {
         accept(store, job(name, When::After(seconds(60)))).await;
@@ -112,7 +113,7 @@ async fn a_far_task_is_run_now_moved_near_and_replaced_by_a_near_one() {
     };
     assert!(replaced && due_at >= at.plus(millis(10)));
     let mut ledger = Ledger::default();
-    ledger.work_until(&*stage.hot, 3).await;
+    ledger.work_until(&*scene.hot, 3).await;
     assert!(ledger.0[&id("near")][0] >= near);
     assert!(ledger.0[&id("replaced")][0] >= due_at);
     assert_eq!(store.stats(&task_type()).await.unwrap().scheduled, 1);
@@ -142,9 +143,9 @@ fn held() -> (Plan, Arc<AtomicBool>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_is_final_wherever_the_task_is() {
-    let stage = Stage::new(StoreOptions::default());
+    let scene = Stage::new(&StoreOptions::default());
     let (plan, is_held) = held();
-    let instance = stage.instance(&plan);
+    let instance = scene.instance(&plan);
     let store = &*instance.store;
     let far = job("far", When::After(seconds(60)));
     accept(store, far.clone()).await;
@@ -159,7 +160,7 @@ async fn a_cancel_is_final_wherever_the_task_is() {
         let name = format!("t{n}");
         accept(store, job(&name, When::After(HORIZON + millis(1)))).await;
     }
-    pause(HORIZON - LEAD).await;
+    pause(HORIZON.saturating_sub(LEAD)).await;
     for n in 0..40 {
         pause(millis(7)).await;
         let outcome = cancel(&format!("t{n}")).await;
@@ -169,15 +170,16 @@ async fn a_cancel_is_final_wherever_the_task_is() {
     instance.store.has_moved_all().await.unwrap();
     pause(millis(1_200)).await;
     let mut ledger = Ledger::default();
-    ledger.work(&*stage.hot).await;
+    ledger.work(&*scene.hot).await;
     assert_eq!(ledger.0.len(), 0, "{ledger:?}");
 }
 
 /// Ids that both stores could have are judged in the order of the batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn near_and_far_requests_for_one_id_make_one_task() {
-    let stage = Stage::new(StoreOptions::default());
-    let store = stage.sender();
+    let scene = Stage::new(&StoreOptions::default());
+    let tier = scene.sender();
+    let store = &*tier;
     let (near, far) = (When::After(millis(0)), When::After(seconds(60)));
     let batch = vec![
         job("a", far),
@@ -192,9 +194,9 @@ async fn near_and_far_requests_for_one_id_make_one_task() {
     assert!(accepted(0) && accepted(2) && accepted(4), "{outcomes:?}");
     assert_eq!(outcomes[1], Ok(SubmitOutcome::Conflict { state }));
     assert_eq!(outcomes[3], Ok(SubmitOutcome::Conflict { state }));
-    let _mover = stage.instance(&no_fault());
+    let _mover = scene.instance(&no_fault());
     let mut ledger = Ledger::default();
-    ledger.work_until(&*stage.hot, 2).await;
+    ledger.work_until(&*scene.hot, 2).await;
     let report = store.audit(&task_type(), false).await.unwrap();
     assert_eq!(report.problems, []);
 }

@@ -40,7 +40,7 @@ fn broken(step: (&'static str, &'static str, Fault), nth: u32) -> (Plan, Arc<Ato
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_every_step_no_task_is_lost_early_or_run_twice() {
     const TASKS: usize = 4_000;
-    let stage = Stage::new(StoreOptions::default());
+    let stage = Stage::new(&StoreOptions::default());
     let sender = stage.sender();
     let first = now().plus(seconds(1));
     let mut due = BTreeMap::new();
@@ -105,7 +105,7 @@ async fn what_may_have_run_and_is_forgotten_is_set_aside_for_an_operator() {
         retention: millis(50),
         ..StoreOptions::default()
     };
-    let stage = Stage::new(options);
+    let stage = Stage::new(&options);
     let (plan, _) = broken(("hot", "submit", Fault::CrashAfter), 0);
     let first = stage.instance(&plan);
     accept(&*first.store, job("a", When::After(millis(500)))).await;

@@ -28,7 +28,7 @@ fn away(store: &'static str, fault: Fault) -> (Plan, Arc<AtomicBool>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hot_store_that_is_away_loses_nothing_and_is_told_of() {
     for fault in [Fault::NotApplied, Fault::AnswerLost] {
-        let stage = Stage::new(StoreOptions::default());
+        let stage = Stage::new(&StoreOptions::default());
         let (plan, is_away) = away("hot", fault);
         let instance = stage.instance(&plan);
         let mut due = BTreeMap::new();
@@ -64,7 +64,7 @@ async fn a_hot_store_that_is_away_loses_nothing_and_is_told_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
-    let stage = Stage::new(StoreOptions::default());
+    let stage = Stage::new(&StoreOptions::default());
     let (plan, is_away) = away("cold", Fault::NotApplied);
     let instance = stage.instance(&plan);
     let store = &*instance.store;
@@ -95,7 +95,7 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
 /// The limit of a type counts the far tasks, too. Tasks that were accepted under a larger one wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_counts_both_stores_and_a_full_hot_store_is_waited_for() {
-    let stage = Stage::new(StoreOptions::default());
+    let stage = Stage::new(&StoreOptions::default());
     let instance = stage.instance(&no_fault());
     let store = &*instance.store;
     for name in ["a", "b", "c"] {
@@ -128,7 +128,7 @@ async fn a_limit_counts_both_stores_and_a_full_hot_store_is_waited_for() {
 /// Several instances compete for the locks of cold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_instances_move_each_task_once() {
-    let stage = Stage::new(StoreOptions::default());
+    let stage = Stage::new(&StoreOptions::default());
     let instances: Vec<_> = (0..4).map(|_| stage.instance(&no_fault())).collect();
     let mut due = BTreeMap::new();
     for n in 0..1_000 {

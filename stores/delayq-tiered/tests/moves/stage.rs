@@ -59,7 +59,7 @@ impl Instance {
 }
 
 impl Stage {
-    pub(crate) fn new(options: StoreOptions) -> Self {
+    pub(crate) fn new(options: &StoreOptions) -> Self {
         let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock), options.clone()));
         Self {
             hot: memory(),
