@@ -26,3 +26,4 @@ pub use delayq_redis::{
 };
 #[cfg(feature = "sqlite")]
 pub use delayq_sqlite::{SqliteStore, SqliteSync, SqliteTransaction};
+pub use delayq_tiered::{DEFAULT_HORIZON, LEAD, MIN_HORIZON, TierOptions, TieredStore};

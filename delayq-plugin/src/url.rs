@@ -7,6 +7,11 @@ use delayq_core::memory::MemoryStore;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Result, Store, SystemClock};
 
+mod tier;
+
+pub use self::tier::ColdStore;
+pub(crate) use self::tier::open_store_with;
+
 /// The name of a store URL in errors.
 const WHAT: &str = "store URL";
 

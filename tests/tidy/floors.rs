@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 19] = [
+const CRATES: [Crate; 20] = [
     Crate {
         path: "stores/delayq-transaction",
         floors: &[
@@ -114,6 +114,14 @@ const CRATES: [Crate; 19] = [
             "store",
         ],
         above: &["delayq-core", "delayq-postgres"],
+    },
+    Crate {
+        path: "stores/delayq-tiered",
+        floors: &[
+            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate",
+            "promoter", "store",
+        ],
+        above: &["delayq-core"],
     },
     Crate {
         path: "stores/delayq-sqlite",
@@ -251,6 +259,7 @@ const CRATES: [Crate; 19] = [
             "delayq-sqlite",
             "delayq-redis",
             "delayq-remote",
+            "delayq-tiered",
             "delayq-transaction",
         ],
     },

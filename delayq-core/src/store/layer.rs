@@ -154,7 +154,7 @@ macro_rules! stores {
         #[async_trait]
         impl<L: Layer> Store for L {
             fn name(&self) -> String {
-                self.inner().name()
+                Layer::name(self)
             }
 
             fn namespace(&self) -> Option<&Namespace> {
@@ -166,7 +166,7 @@ macro_rules! stores {
             }
 
             fn durability(&self) -> Durability {
-                self.inner().durability()
+                Layer::durability(self)
             }
 
             fn wakeups(&self) -> Wakeups {
@@ -174,7 +174,7 @@ macro_rules! stores {
             }
 
             async fn close(&self) {
-                self.inner().close().await;
+                Layer::close(self).await;
             }
 
             async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
@@ -256,6 +256,21 @@ pub trait Layer: Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<T>> + Send {
         let _ = call;
         answer
+    }
+
+    /// [`Store::name`] of the inner store.
+    fn name(&self) -> String {
+        self.inner().name()
+    }
+
+    /// [`Store::durability`] of the inner store.
+    fn durability(&self) -> Durability {
+        self.inner().durability()
+    }
+
+    /// [`Store::close`] of the inner store.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async move { self.inner().close().await }
     }
 
     /// [`Store::sql_place`] of the inner store.

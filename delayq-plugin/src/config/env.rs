@@ -10,8 +10,10 @@ use super::{Config, ConfigError, read};
 const PREFIX: &str = "DELAYQ_";
 
 /// The top-level options that a variable can set.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "url",
+    "cold_url",
+    "horizon",
     "namespace",
     "durability",
     "retention",

@@ -24,8 +24,8 @@ pub(crate) use type_options::TypeOptions;
 
 /// Options that an operator sets without a new build: the builder's, and those of task types.
 ///
-/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
-/// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
+/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`, `cold_url`,
+/// `horizon`, `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
 /// `max_lock_expiries`, `only`, `history`, `history_retention` and `grace`, like the builder's
 /// methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same names and units,
 /// and `history`. If several tables match a type, the
@@ -55,6 +55,9 @@ pub(crate) use type_options::TypeOptions;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub(crate) url: Option<Url>,
+    pub(crate) cold_url: Option<Url>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) horizon: Option<Duration>,
     pub(crate) namespace: Option<Namespace>,
     #[serde(default, deserialize_with = "value::durability")]
     pub(crate) durability: Option<Durability>,
@@ -153,6 +156,19 @@ impl Config {
         self.history.as_ref().map(|url| url.0.as_str())
     }
 
+    /// The URL of the cold store in this configuration, for a program that opens the store itself.
+    /// It may hold a password.
+    #[must_use]
+    pub fn cold_url(&self) -> Option<&str> {
+        self.cold_url.as_ref().map(|url| url.0.as_str())
+    }
+
+    /// The horizon of the cold store in this configuration.
+    #[must_use]
+    pub fn horizon(&self) -> Option<Duration> {
+        self.horizon
+    }
+
     /// `options` with the store settings of this configuration applied over them: `namespace`,
     /// `durability`, `retention`, `call_timeout`.
     #[must_use]
@@ -190,6 +206,8 @@ impl Config {
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let options = [
             ("url", self.url != other.url),
+            ("cold_url", self.cold_url != other.cold_url),
+            ("horizon", self.horizon != other.horizon),
             ("namespace", self.namespace != other.namespace),
             ("durability", self.durability != other.durability),
             ("retention", self.retention != other.retention),
@@ -214,6 +232,8 @@ impl Config {
     /// Applies `other` over this configuration.
     pub(crate) fn merge(&mut self, other: Self) {
         put(&mut self.url, other.url);
+        put(&mut self.cold_url, other.cold_url);
+        put(&mut self.horizon, other.horizon);
         put(&mut self.namespace, other.namespace);
         put(&mut self.durability, other.durability);
         put(&mut self.retention, other.retention);

@@ -38,6 +38,8 @@ use crate::workers::BuiltWorker;
 #[must_use = "a builder does nothing until start()"]
 pub struct DelayQueuePluginBuilder {
     url: StoreUrl,
+    cold: Option<StoreUrl>,
+    horizon: Option<Duration>,
     store: Option<Arc<dyn Store>>,
     options: StoreOptions,
     limits: Limits,
@@ -62,6 +64,24 @@ impl DelayQueuePluginBuilder {
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.opening.push("url");
         self.url = StoreUrl(url.into());
+        self
+    }
+
+    /// Keeps tasks that are due beyond the [`horizon`](Self::horizon) in a second store, such as
+    /// `postgres://HOST/DATABASE` behind Redis, and moves them ahead of their due time. Every
+    /// process that uses the store needs this option, with the same URL.
+    pub fn cold_store(mut self, url: impl Into<String>) -> Self {
+        self.opening.push("cold_store");
+        self.cold = Some(StoreUrl(url.into()));
+        self
+    }
+
+    /// How far ahead tasks are due that are kept in the store of [`url`](Self::url) and not in the
+    /// [`cold_store`](Self::cold_store); default 1 h, at least 5 minutes. `start` fails without a
+    /// cold store.
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.opening.push("horizon");
+        self.horizon = Some(horizon);
         self
     }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
-use delayq_plugin::store::{Durability, StoreOptions};
-use delayq_plugin::{IntoDelay, Namespace};
+use delayq_plugin::store::{DEFAULT_HORIZON, Durability, MIN_HORIZON, StoreOptions};
+use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
 use figment::error::Kind;
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -42,9 +42,11 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 26] = [
+const OPTIONS: [&str; 28] = [
     "listen",
     "store",
+    "cold_url",
+    "horizon",
     "log",
     "bootstrap_token",
     "bootstrap_token_file",
@@ -79,6 +81,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The URL of the store for tokens and for namespaces without a pool.
     pub store: String,
+    /// The URL of the store for tasks of the far future, behind `store`; `None` means none.
+    pub cold_url: Option<String>,
+    /// How far ahead tasks are due that are in `store` all the same, as a span such as `1h`.
+    pub horizon: String,
     /// The log.
     pub log: LogConfig,
     /// The text of the first token; only a server without tokens takes it.
@@ -180,6 +186,8 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
             store: "sqlite:delayq-server.sqlite".to_owned(),
+            cold_url: None,
+            horizon: "1h".to_owned(),
             log: LogConfig::default(),
             bootstrap_token: None,
             bootstrap_token_file: None,
@@ -326,6 +334,12 @@ impl Config {
             let text = error.reason.to_string();
             return Err(refused(error.option, &error.value, &text));
         }
+        let horizon = self.horizon.as_str().into_delay();
+        let horizon = horizon.map_err(|error| error.to_string());
+        let horizon = horizon.map_err(|reason| refused("horizon", &self.horizon, &reason))?;
+        if horizon < MIN_HORIZON {
+            return Err(refused("horizon", &self.horizon, "use at least 5m"));
+        }
         for (name, cluster) in &self.push.kafka {
             if cluster.brokers.is_empty() {
                 let option = format!("push.kafka.{name}.brokers");
@@ -376,6 +390,14 @@ impl Config {
             None => Some(&self.store),
             Some(pool) => self.pools.get(pool).map(String::as_str),
         }
+    }
+
+    /// The store for tasks of the far future behind this pool, or behind the server's own store;
+    /// `None` if there is none.
+    pub fn cold_store(&self, pool: Option<&str>) -> Option<ColdStore> {
+        let url = self.cold_url.as_deref().filter(|_| pool.is_none())?;
+        let horizon = self.horizon.as_str().into_delay();
+        Some(ColdStore::new(url).horizon(horizon.unwrap_or(DEFAULT_HORIZON)))
     }
 
     /// The text of the first token, if the configuration gives it, in itself or in a file.

@@ -8,7 +8,7 @@ use clap::Args;
 use delayq_ops::quoted;
 use delayq_plugin::history::HistoryStore;
 use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
-use delayq_plugin::{Limits, Namespace, TaskSubmitService};
+use delayq_plugin::{ColdStore, Limits, Namespace, TaskSubmitService};
 
 use crate::actor::read_name;
 use crate::failure::Failure;
@@ -29,6 +29,13 @@ pub(crate) struct StoreArgs {
     /// a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
     pub(crate) url: Option<String>,
+    /// The cold store behind it, if the application has one; or DELAYQ_COLD_URL beside DELAYQ_URL
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
+    pub(crate) cold_url: Option<String>,
+    /// The horizon of the cold store, such as 1h; or DELAYQ_HORIZON. Default 1h.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "SPAN",
+        value_parser = read_span)]
+    pub(crate) horizon: Option<Duration>,
     /// The profile to use; or DELAYQ_PROFILE, or the one of `delayq profile use`.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -88,11 +95,13 @@ impl StoreArgs {
     /// secret is left out.
     pub(crate) fn on_this_store(&self, command: &str) -> String {
         let url = self.url.as_ref().filter(|url| !has_secret(url));
+        let cold = self.cold_url.as_ref().filter(|url| !has_secret(url));
         let config = self.config.as_ref().map(|file| file.display().to_string());
         let options = [
             ("--config", config.as_ref()),
             ("--profile", self.profile.as_ref()),
             ("--url", url),
+            ("--cold-url", cold),
             ("--namespace", self.namespace.as_ref()),
         ];
         let mut text = "delayq".to_owned();
@@ -173,6 +182,7 @@ pub(crate) async fn open_other(
 ) -> Result<TaskSubmitService, Failure> {
     let mut args = args.clone();
     (args.url, args.profile) = (Some(url.to_owned()), None);
+    (args.cold_url, args.horizon) = (None, None);
     args.namespace = Some(namespace.to_string());
     open_with(&args, &ProfileFile::read(args.config.as_deref())?).await
 }
@@ -207,13 +217,17 @@ pub(crate) fn namespace(args: &StoreArgs) -> Result<Namespace, Failure> {
 async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitService, Failure> {
     let (url, options) = place(args, file)?;
     let url = existing(&url)?;
+    let cold = cold_store(args, file)?;
     let limits = Limits {
         // The application may allow less, and does so when it sends.
         max_message_bytes: MAX_MESSAGE_BYTES,
         ..Limits::default()
     };
     let (namespace, timeout) = (options.namespace.clone(), options.call_timeout);
-    let tasks = TaskSubmitService::connect(&url, options).await?;
+    let tasks = match cold {
+        Some(cold) => TaskSubmitService::new(cold.open_existing(&url, options).await?),
+        None => TaskSubmitService::connect(&url, options).await?,
+    };
     let tasks = tasks.with_limits(limits);
     match file.config()?.history_url() {
         Some(url) => {
@@ -222,6 +236,27 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
         }
         None => Ok(tasks),
     }
+}
+
+/// The cold store behind the store. That of the environment or the file belongs to the URL there.
+fn cold_store(args: &StoreArgs, file: &ProfileFile) -> Result<Option<ColdStore>, Failure> {
+    let config = file.config()?;
+    let is_of_config = matches!(taken(args, file)?, Taken::Config);
+    let of_config = config.cold_url().filter(|_| is_of_config);
+    let Some(url) = args.cold_url.as_deref().or(of_config) else {
+        if args.horizon.is_some() {
+            let text = "--horizon has no effect without a cold store: add --cold-url URL";
+            return Err(Failure::usage(text));
+        }
+        return Ok(None);
+    };
+    // The instances move the tasks: this command remembers ended ones longer than they do.
+    let cold = ColdStore::new(existing(url)?).moving_nothing();
+    let horizon = args.horizon.or(config.horizon());
+    Ok(Some(match horizon {
+        Some(horizon) => cold.horizon(horizon),
+        None => cold,
+    }))
 }
 
 /// The URL of a store, and the options to open it with.

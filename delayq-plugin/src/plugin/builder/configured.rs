@@ -12,6 +12,12 @@ pub(super) fn configured(
     if let Some(url) = config.url {
         builder = builder.url(url.0);
     }
+    if let Some(cold) = config.cold_url {
+        builder = builder.cold_store(cold.0);
+    }
+    if let Some(horizon) = config.horizon {
+        builder = builder.horizon(horizon);
+    }
     if let Some(namespace) = config.namespace {
         builder = builder.namespace(namespace);
     }

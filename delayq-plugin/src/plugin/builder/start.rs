@@ -18,7 +18,7 @@ use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipping, chec
 use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
-use crate::url::open_store;
+use crate::url::{ColdStore, open_store_with};
 use crate::workers::WorkerRegistry;
 
 /// Starts the plugin; see the method of the builder.
@@ -69,9 +69,11 @@ struct OpenedStore {
 async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
-    let opened = match builder.store.take() {
-        Some(store) => store,
-        None => open_store(&builder.url.0, builder.options.clone()).await?,
+    let opened = if let Some(store) = builder.store.take() {
+        store
+    } else {
+        let cold = cold_store(builder);
+        open_store_with(&builder.url.0, cold.as_ref(), builder.options.clone()).await?
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
@@ -120,6 +122,15 @@ fn start_shipper(
     let retention = HistoryRetention::of_all(plan.retention);
     let shipper = service.history()?.shipper(retention);
     Some(Shipping::start(shipper, app))
+}
+
+/// The store for tasks of the far future, if there is one.
+fn cold_store(builder: &DelayQueuePluginBuilder) -> Option<ColdStore> {
+    let cold = ColdStore::new(builder.cold.as_ref()?.0.as_str());
+    Some(match builder.horizon {
+        Some(horizon) => cold.horizon(horizon),
+        None => cold,
+    })
 }
 
 impl OpenedStore {
@@ -177,6 +188,10 @@ fn check(builder: &mut DelayQueuePluginBuilder) -> Result<(), StartError> {
     if builder.store.is_some() && !builder.opening.is_empty() {
         let options = builder.opening.join(", ");
         return Err(StartError::OptionsOfStore { options });
+    }
+    if builder.horizon.is_some() && builder.cold.is_none() {
+        let reason = "it has no effect without a cold store: add .cold_store(URL), or cold_url";
+        return Err(delayq_core::Error::invalid("horizon", reason).into());
     }
     if builder.plan.is_empty() {
         return Err(StartError::NoWorkers);

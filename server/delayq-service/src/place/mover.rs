@@ -128,6 +128,12 @@ impl Mover {
         if now.to == to {
             return refused(format!("it is in {} already", shown(to.as_ref())));
         }
+        if self.place.has_cold_store(now.to.as_deref()) || self.place.has_cold_store(to.as_deref())
+        {
+            let reason = "the store of the server has a cold store, and its far tasks cannot be \
+                          moved: keep the namespace where it is";
+            return refused(reason.to_owned());
+        }
         let next = PlaceRecord {
             v: PlaceRecord::VERSION,
             generation: now.generation + 1,
