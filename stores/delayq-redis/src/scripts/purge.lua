@@ -9,14 +9,18 @@ local AT_ONCE = 128
 check_all()
 local zset = state == 's' and DUE or DEAD
 local requests = numbers_of_meta('again')[1]
-local before = call('ZCARD', zset)
+local far = state == 's' and far_of()
+local before = call('ZCARD', zset) + (far and far.count() or 0)
 local ids = call('ZRANGE', zset, 0, AT_ONCE - 1)
 if #ids > 0 then
   call('ZREM', zset, unpack(ids))
   call('HDEL', TASKS, unpack(ids))
   call('HDEL', TRAIL, unpack(ids))
   drop_requests(ids, requests)
-else
+  return { before, #ids }
+end
+local purged = far and far.purge() or 0
+if purged == 0 then
   touch()
 end
-return { before, #ids }
+return { before, purged }
