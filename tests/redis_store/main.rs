@@ -20,6 +20,7 @@ mod chronicle;
 mod clock;
 mod damage;
 mod failing_shard;
+mod far;
 mod faults;
 mod fences;
 mod loading;

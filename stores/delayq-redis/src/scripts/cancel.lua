@@ -12,6 +12,10 @@ local now = clock()
 check_all()
 local meta = numbers_of_meta('again', 'gone', unpack(TOTALS))
 local records = call('HMGET', TASKS, unpack(ids))
+local far = far_of()
+if far then
+  far.bring(ids, records)
+end
 local answer, gone, running, scheduled, records_of = { 0, '' }, {}, {}, {}, {}
 local is_read = false
 for i, id in ipairs(ids) do

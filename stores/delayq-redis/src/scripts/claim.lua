@@ -11,7 +11,7 @@
 --   · 10 starts of the fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake
 --   channel, or "" to publish nothing · 14 wake message · 15 "@<holder> ", the short identity of
 --   the claimer, or "" · 16 lock expiries that make a task poison that ran alone · 17 the number of
---   releases from which on locks of others than the claimer count
+--   releases from which on locks of others than the claimer count · 18 as of far_of()
 -- Returns: the server's time · the part cut off it, microseconds · the time that due times were
 --   compared with · the time of the next call or -1 · the first fence, followed by the others · ids
 --   of the locked tasks · their records · those with a history {index among the locked ones, due or
@@ -43,8 +43,9 @@ local guarded = math.min(now, caller_now)
 local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_concurrency')
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
 local words = call('HMGET', META, 'split', 'limited', 'fleet_rate')
+local far = far_of(ARGV[18])
 local split, is_limited = words[1] or '', words[2] == '1'
-if split == '' then
+if bare(split) == '' then
   most_running = meta[6] or most_running
   rate = words[3] and rate_of(words[3]) or rate
 end
@@ -55,7 +56,8 @@ end
 
 -- A sealed shard that is empty stays empty.
 local function split_told()
-  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  local has_packed = far and far.count() > 0
+  local is_empty = split == '-' and not has_packed and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
   return is_empty and '--' or split
 end
 
@@ -112,10 +114,18 @@ if rate then
   pace_of(rate, tat, now * 1000 + past)
   limit = math.min(limit, starts_left(rate))
 end
+-- No task is taken before a packed one that is due earlier.
+local bound, next_packed = guarded, nil
+if far and far.count() > 0 then
+  check_all()
+  local first_packed
+  first_packed, next_packed = far.open(now)
+  bound = math.min(guarded, (first_packed or guarded + 1) - 1)
+end
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
 local lost = #ids
 local slots = math.min(limit - lost, free_slots(most_running))
-local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, slots)
+local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(bound), 'LIMIT', 0, slots)
 if lost == 0 then
   ids = due_ids
 else
@@ -131,6 +141,9 @@ local function next_call()
   if next_due and next_due <= guarded and free_slots(most_running) == 0 then
     call('HSET', META, 'held_back', 1)
     next_due = nil
+  end
+  if next_packed then
+    next_due = math.min(next_due or next_packed, next_packed)
   end
   local next_time = math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
   if rate and next_time >= 0 and starts_left(rate) == 0 then

@@ -20,7 +20,7 @@ end
 
 set('max_pending', ARGV[1])
 set('history', ARGV[4])
-if split == '' then
+if bare(split) == '' then
   local is_lifted = set('fleet_concurrency', ARGV[2])
   is_lifted = set('fleet_rate', ARGV[3]) or is_lifted
   -- The type may get shards from now on. If a worker has a limit of its own, its next claim refuses

@@ -11,8 +11,13 @@ local fence, requests = meta[1], meta[2] or 0
 local running, dead, split = check_zset(RUNNING), check_zset(DEAD), split_of()
 -- A task in no index counts as scheduled, and so does a request to run again.
 local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead) + requests
-if split ~= '' or scheduled + running + dead > 0 then
+local far = far_of()
+scheduled = scheduled + (far and far.count() or 0)
+if bare(split) ~= '' or scheduled + running + dead > 0 then
   return { scheduled, running, dead, split }
+end
+if far then
+  far.drop()
 end
 call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD, KEYS[11], KEYS[10])
 if fence then

@@ -8,6 +8,13 @@
 local id, retention = ARGV[1], tonumber(ARGV[2])
 
 local record = call('HGET', TASKS, id)
+local far = not record and far_of()
+if far then
+  local packed, due = far.find(id)
+  if packed then
+    return { 's', due, packed, '', '', -1, gate() }
+  end
+end
 if record then
   local place, at = place_of(id)
   local waiting = requests_of({ id }, numbers_of_meta('again')[1])[id]

@@ -11,6 +11,7 @@ use super::in_doubt::InDoubt;
 use super::wakeup_hub::WakeupHub;
 use crate::connection::Connections;
 use crate::memory_limit::Watermark;
+use crate::scripts::packing::Packing;
 use crate::scripts::submit::WakeCall;
 use crate::scripts::{Keyspace, Retention, ShardKeys, record};
 
@@ -33,12 +34,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `watermark`: the share of a server's memory up to which it gets new tasks.
+    /// `watermark`: the share of a server's memory up to which it gets new tasks. `packing`: when
+    /// far tasks are packed.
     pub(crate) fn new(
         connections: Connections,
         options: &StoreOptions,
         hub: Arc<WakeupHub>,
         watermark: Option<f64>,
+        packing: Packing,
     ) -> Arc<Self> {
         let retention = Retention {
             ms: record::span_ms(options.retention),
@@ -47,7 +50,7 @@ impl Context {
         let watermark = watermark.map(|share| Watermark::new(&connections, share));
         Arc::new(Self {
             batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
-            keys: Keyspace::new(options.namespace.clone()),
+            keys: Keyspace::new(options.namespace.clone()).with(packing),
             retention,
             history_buffer: options.history_buffer,
             timeout: options.call_timeout,

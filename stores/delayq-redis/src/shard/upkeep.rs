@@ -1,7 +1,7 @@
 //! Upkeep of a shard: operations for operators and for a resize. Long work is done in chunks, so
 //! that no step blocks all others for long.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use delayq_core::history::{EndsStatus, WaitingEnd};
 use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
@@ -13,6 +13,7 @@ use crate::connection::{Class, Command, RespValue};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::ended::{EndedScan, GENERATIONS};
+use crate::scripts::far::{self, FarAudit, Place, ScheduledPage};
 use crate::scripts::query::ShardStats;
 use crate::scripts::{Script, claim, dead, ends, query};
 
@@ -53,9 +54,21 @@ impl Upkeep<'_> {
         if state.is_ended() {
             return self.list_ended(EndedScan::new(state, cursor, limit)).await;
         }
-        let command = query::list(&self.0.keys, state, cursor, limit);
+        let keys = &self.0.keys;
+        let mut packed = ScheduledPage::new(keys, cursor, limit);
+        let has_packed = keys.packs() && state == TaskState::Scheduled;
+        // First the packed ones: those that are unpacked meanwhile are found by the last step.
+        while has_packed && !packed.place.is_end() {
+            packed.read(self.0.run(Class::Main, packed.step()).await?)?;
+        }
+        let command = query::list(keys, state, cursor, limit);
         let fields = self.0.run(Class::Main, command).await?;
-        query::read_page(&self.0.keys, state, fields)
+        let page = query::read_page(keys, state, fields)?;
+        Ok(if has_packed {
+            packed.merged(page)
+        } else {
+            page
+        })
     }
 
     /// Goes through all remembered tasks, in small steps.
@@ -89,12 +102,40 @@ impl Upkeep<'_> {
     pub(crate) async fn stats(self) -> Result<ShardStats> {
         let command = self.0.keys.script(Script::Stats, 0);
         let retention_ms = self.0.cx.retention.ms;
-        query::read_stats(self.0.run(Class::Main, command).await?, retention_ms)
+        let fields = self.0.run(Class::Main, command).await?;
+        let mut found = query::read_stats(fields, retention_ms)?;
+        if found.has_packed_due {
+            let mut due = [0];
+            let bounds = [
+                Timestamp::ZERO,
+                found.stats.now.plus(Duration::from_millis(1)),
+            ];
+            self.count_packed(&bounds, &mut due).await?;
+            found.stats.due = found
+                .stats
+                .scheduled
+                .min(found.stats.due + due.iter().sum::<u64>());
+        }
+        Ok(found)
     }
 
     pub(crate) async fn histogram(self, bounds: &[Timestamp]) -> Result<Vec<u64>> {
         let command = query::histogram(&self.0.keys, bounds);
-        query::read_histogram(self.0.run(Class::Main, command).await?)
+        let mut counts = query::read_histogram(self.0.run(Class::Main, command).await?)?;
+        if self.0.keys.packs() {
+            self.count_packed(bounds, &mut counts).await?;
+        }
+        Ok(counts)
+    }
+
+    /// Adds the numbers of packed tasks between these bounds.
+    async fn count_packed(self, bounds: &[Timestamp], counts: &mut [u64]) -> Result<()> {
+        let mut place = Place::start();
+        while !place.is_end() {
+            let command = far::histogram(&self.0.keys, &place, bounds);
+            place = far::read_histogram(self.0.run(Class::Main, command).await?, counts)?;
+        }
+        Ok(())
     }
 
     /// Requeues the tasks selected by `scan`; `plan` advances with each of them.
@@ -257,6 +298,18 @@ impl Upkeep<'_> {
         repair: bool,
         report: &mut AuditReport,
     ) -> Result<()> {
+        // First the packed ones: what is unpacked to be repaired is found by the last step.
+        let mut packed = FarAudit::new(repair);
+        while self.0.keys.packs() && !packed.place.is_end() {
+            let fields = self.0.run(Class::Main, packed.step(&self.0.keys)).await?;
+            packed.read(fields, &belongs, report)?;
+            for unpack in packed.unpack(&self.0.keys) {
+                self.0.run(Class::Main, unpack).await?;
+            }
+        }
+        if let Some(correct) = packed.end(&self.0.keys, report) {
+            self.0.run(Class::Main, correct).await?;
+        }
         let mut audit = Audit { repair, report };
         for index in INDEXES {
             let mut cursor = "0".to_owned();

@@ -191,13 +191,13 @@ impl Operate for RedisStore {
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
         let map = self.shards.current(task_type).await?;
         let shard = match map.all().collect::<Vec<_>>()[..] {
-            [only] if only.keys.open.is_empty() => Arc::clone(only),
+            [only] if only.keys.bucket.shard_name().is_empty() => Arc::clone(only),
             _ => return Err(refuse_sharded(task_type)),
         };
         // Tests the right to do so, which is not checked at the start. No type has this name.
         self.unlist("").await?;
         let (in_use, split) = shard.upkeep().drop_type().await?;
-        if !split.is_empty() {
+        if !shard.keys.is_open(&split) && !split.is_empty() {
             return Err(refuse_sharded(task_type));
         }
         if let [scheduled, running, dead] = in_use
@@ -275,7 +275,7 @@ async fn ask_all<T, A: Future<Output = Result<(T, String)>>>(
         let (mut all, mut is_outdated) = (Vec::new(), false);
         for (shard, answer) in map.all().zip(answers) {
             let (answer, split) = answer?;
-            is_outdated |= map.is_newest(shard) && split != shard.keys.open;
+            is_outdated |= map.is_newest(shard) && !shard.keys.is_open(&split);
             all.push(answer);
         }
         if !is_outdated {
@@ -336,7 +336,7 @@ async fn set_settings(
         let answers = join_all(set).await;
         let mut is_outdated = false;
         for (shard, split) in map.newest().zip(answers) {
-            is_outdated |= split? != shard.keys.open;
+            is_outdated |= !shard.keys.is_open(&split?);
         }
         if !is_outdated {
             return Ok(());

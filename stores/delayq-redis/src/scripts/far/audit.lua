@@ -1,0 +1,115 @@
+#!lua flags=allow-oom
+-- Checks some packed tasks: each must have a mark that leads to it, a readable record, a due time
+-- in its slot, and no other place; and some marks: each must lead to a task.
+-- KEYS: the ten of model.lua.
+-- ARGV: 1, 2, 3 the place, see walk.lua; after the chunks "i", a bucket, ""; to correct the count
+--   "c", the count as it was told, the number of tasks seen; to unpack a task "b", its id, "" · 4
+--   "1" to mend
+-- Returns: the next place (three) · the number of packed tasks by the count · then for each task
+--   checked: id · record · letters of the problems: m no mark leads to it, j in another place, too,
+--   d unreadable record, w in the wrong slot; and for each mark: the mark in hex · "" · o it leads
+--   to no task
+local kind, at, chunk, mends = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local AT_ONCE = 4
+
+check_all()
+local count = far.count()
+local reply = { '', '', '', count }
+
+local function add(id, record, wrong)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = record
+  reply[#reply + 1] = wrong
+end
+
+local function leads(id, number)
+  local bucket, mark = parts.mark_of(id)
+  return find(' ' .. (call('HGET', bucket, mark) or '') .. ' ', ' ' .. text(number) .. ' ', 1, true) ~= nil
+end
+
+local function look(number, first_due, stop)
+  local list = call('LRANGE', parts.stem .. number, 0, parts.all)
+  for i = 1, #list - 1, 2 do
+    local id, wrong = list[i], ''
+    local record, due = parts.unpacked(list[i + 1])
+    local is_double = call('HEXISTS', TASKS, id) == 1
+    if not leads(id, number) then
+      wrong = wrong .. 'm'
+      if mends then
+        parts.add_mark(id, number)
+      end
+    end
+    if is_double then
+      wrong = wrong .. 'j'
+    end
+    if not due then
+      wrong = wrong .. 'd'
+    elseif due < first_due or due >= stop then
+      wrong = wrong .. 'w'
+    end
+    if mends and is_double then
+      far.remove(id)
+    elseif mends and (not due or due < first_due or due >= stop) then
+      far.bring({ id }, {})
+    end
+    add(id, record, wrong)
+  end
+  if #list == 0 and mends then
+    call('ZREM', number % 2 == 0 and parts.hours or parts.minutes, number)
+  end
+  return 1
+end
+
+local function look_at_marks(number)
+  local bucket, cursor, marks = parts.stem .. 'i' .. number, '0', {}
+  repeat
+    local scan = call('HSCAN', bucket, cursor, 'COUNT', 512)
+    cursor = scan[1]
+    for i = 1, #scan[2], 2 do
+      marks[scan[2][i]] = scan[2][i + 1]
+    end
+  until cursor == '0'
+  local marked = {}
+  for mark, chunks in pairs(marks) do
+    local is_used = false
+    for other in string.gmatch(chunks, '%d+') do
+      if not marked[other] then
+        marked[other] = {}
+        for i, value in ipairs(call('LRANGE', parts.stem .. other, 0, parts.all)) do
+          if i % 2 == 1 then
+            local home, own = parts.mark_of(value)
+            marked[other][own] = home == bucket
+          end
+        end
+      end
+      is_used = is_used or marked[other][mark]
+    end
+    if not is_used then
+      add(string.gsub(mark, '.', function(letter)
+        return format('%02x', string.byte(letter))
+      end), '', 'o')
+      if mends then
+        call('HDEL', bucket, mark)
+      end
+    end
+  end
+end
+
+if kind == 'c' then
+  far.correct(tonumber(at), tonumber(chunk))
+  kind, at, chunk = '', '', ''
+elseif kind == 'b' then
+  far.bring({ at }, {})
+  kind, at = '', ''
+elseif kind ~= 'i' then
+  kind, at, chunk = walk(kind, at, chunk, { from = 0, to = LAST_MS, most = AT_ONCE }, look)
+  if kind == '' then
+    kind, at = 'i', '0'
+  end
+else
+  look_at_marks(tonumber(at))
+  local is_last = tonumber(at) + 1 >= parts.buckets()
+  kind, at = is_last and '' or 'i', is_last and '' or text(at + 1)
+end
+reply[1], reply[2], reply[3] = kind, at, chunk
+return reply

@@ -1,0 +1,369 @@
+//! Packed far tasks: the same answers, and less memory.
+
+use delayq_core::job::When;
+use delayq_core::operate::Cursor;
+use delayq_core::store::{CancelOutcome, ChangeOutcome};
+use delayq_core::{Timestamp, minutes};
+use delayq_tests::redis_server::Persistence;
+use delayq_tests::redis_user;
+use tokio::sync::mpsc;
+
+#[cfg(feature = "soak")]
+use std::time::Instant;
+
+use super::*;
+
+/// Tasks sent in one call.
+const BULK: usize = 2_000;
+/// The tasks that stay unpacked.
+const LEAST: usize = 10_000;
+const META: &str = "delayq:{default/order.cancel}:meta";
+
+fn id(number: usize) -> TaskId {
+    TaskId::new(format!("order-{number:010}")).unwrap()
+}
+
+/// A task with a message of 100 bytes, due in 30 days, evenly, from ten minutes on.
+fn far(number: usize, count: usize) -> NewTask {
+    let message = format!("{number:0>100}");
+    let wait = 600_000 + number as u64 * 7_919 % count as u64 * (2_592_000_000 / count as u64);
+    let job = DelayQueueJob::raw(TYPE, message).id(id(number).as_str());
+    task(job.after(Duration::from_millis(wait)))
+}
+
+async fn load(store: &RedisStore, count: usize) {
+    let bulks = (0..count).step_by(BULK);
+    for first in bulks {
+        let tasks = first..count.min(first + BULK);
+        let tasks = tasks.map(|number| far(number, count)).collect();
+        for outcome in store.submit(tasks).await {
+            assert!(
+                matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+                "{outcome:?}"
+            );
+        }
+    }
+}
+
+async fn packing(server: &RedisServer) -> Arc<RedisStore> {
+    let url = format!("{}?pack=auto", server.url());
+    RedisStore::connect(&url, options()).await.unwrap()
+}
+
+async fn packed(redis: &mut MultiplexedConnection) -> usize {
+    let count: Option<usize> = run(redis, &format!("HGET {META} far")).await;
+    count.unwrap_or(0)
+}
+
+async fn audited(store: &RedisStore, checked: u64) {
+    let report = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(report.checked, checked);
+}
+
+async fn listed(store: &RedisStore) -> Vec<(Timestamp, TaskId)> {
+    let (mut all, mut after) = (Vec::new(), None::<Cursor>);
+    loop {
+        let page = store
+            .list(&task_type(), TaskState::Scheduled, after.as_ref(), 128)
+            .await
+            .unwrap();
+        all.extend(page.tasks.into_iter().map(|task| (task.at, task.id)));
+        after = page.next;
+        if after.is_none() {
+            return all;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = packing(&server).await;
+    let mut redis = raw(&server).await;
+    let (count, of_type) = (LEAST + 4_000, task_type());
+    load(&store, count).await;
+    let packed_first = packed(&mut redis).await;
+    assert!(
+        (2_000..=4_000).contains(&packed_first),
+        "{packed_first} are packed"
+    );
+    let layout: String = run(&mut redis, "HGET delayq:{default}:layouts order.cancel").await;
+    assert_eq!(layout, "2 0:1", "an earlier release refuses this version");
+    let stats = store.stats(&of_type).await.unwrap();
+    assert_eq!(stats.scheduled, count as u64);
+    audited(&store, count as u64).await;
+
+    // Sent again, it is known.
+    let last = count - 1;
+    let again = submit(&store, far_job(last, minutes(10))).await;
+    assert!(
+        matches!(again, Ok(SubmitOutcome::Conflict { .. })),
+        "{again:?}"
+    );
+    let found = store.find(&of_type, &id(last)).await.unwrap().unwrap();
+    assert_eq!(found.state, TaskState::Scheduled);
+    assert_eq!(found.message.unwrap(), format!("{last:0>100}").into_bytes());
+    // Updated and moved, it is packed again; cancelled, it is gone.
+    let changed = store
+        .update(&of_type, &id(last), b"other".to_vec())
+        .await
+        .unwrap();
+    assert_eq!(changed, ChangeOutcome::Changed { due_at: found.at });
+    let later = When::At(found.at.plus(minutes(90)));
+    let moved = store.reschedule(&of_type, &id(last), later).await.unwrap();
+    assert!(matches!(moved, ChangeOutcome::Changed { .. }), "{moved:?}");
+    let found = store.find(&of_type, &id(last)).await.unwrap().unwrap();
+    assert_eq!(found.message.unwrap(), b"other");
+    assert_eq!(packed(&mut redis).await, packed_first);
+    for number in last - 9..=last {
+        let cancelled = store.cancel(&of_type, &id(number)).await.unwrap();
+        assert_eq!(cancelled, CancelOutcome::Cancelled);
+    }
+    assert_eq!(packed(&mut redis).await, packed_first - 10);
+    audited(&store, count as u64 - 10).await;
+
+    let all = listed(&store).await;
+    assert_eq!(all.len(), count - 10);
+    assert!(all.is_sorted(), "pages are in order");
+    let (from, to) = (stats.now, stats.now.plus(minutes(60 * 24 * 31)));
+    let counts = store.due_histogram(&of_type, from, to, 31).await.unwrap();
+    let mut expected = vec![0; 31];
+    for (at, _) in &all {
+        let share = (at.as_millis() - from.as_millis()) * 31 / (to.as_millis() - from.as_millis());
+        expected[usize::try_from(share).unwrap()] += 1;
+    }
+    assert_eq!(counts, expected);
+
+    // A store that packs nothing handles what is packed, and removes all of it.
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    let purged = other.purge(&of_type, TaskState::Scheduled).await.unwrap();
+    assert_eq!(purged, count as u64 - 10);
+    let left: Vec<String> = run(&mut redis, "KEYS *:far:*").await;
+    assert_eq!(left, [""; 0], "nothing is left of the packed ones");
+    assert_eq!(packed(&mut redis).await, 0);
+    audited(&other, 0).await;
+}
+
+/// The task numbers of one type, all packed.
+const FEW: usize = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = format!("{}?pack=all", server.url());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    load(&store, FEW).await;
+    audited(&store, FEW as u64).await;
+    let mut redis = raw(&server).await;
+    let stem = "delayq:{default/order.cancel}:far";
+    for (damage, found) in [
+        (
+            format!("DEL {stem}:i0"),
+            "is packed and no mark leads to it",
+        ),
+        (
+            format!("HSET {stem}:i1 12345 999"),
+            "marks a packed task that does not exist",
+        ),
+        (
+            format!("HSET {META} far 2"),
+            "has 300 packed tasks and counts 2",
+        ),
+        (
+            format!("HDEL {META} far"),
+            "has 300 packed tasks and counts 0",
+        ),
+        (
+            format!("LSET {stem}:2 1 nonsense"),
+            "its packed record is damaged",
+        ),
+    ] {
+        run::<redis::Value>(&mut redis, &damage).await;
+        let report = store.audit(&task_type(), false).await.unwrap();
+        assert!(!report.problems.is_empty(), "{damage}");
+        for problem in report.problems {
+            assert_eq!(problem.what, found, "{damage}");
+        }
+        store.audit(&task_type(), true).await.unwrap();
+        let report = store.audit(&task_type(), false).await.unwrap();
+        assert_eq!(report.problems, [], "{damage}");
+        let stats = store.stats(&task_type()).await.unwrap();
+        assert_eq!(stats.scheduled + stats.dead, FEW as u64, "{damage}");
+    }
+    // One bit of a message.
+    let list = format!("{stem}:4");
+    let mut read = redis::cmd("LINDEX");
+    let mut record: Vec<u8> = read
+        .arg(&list)
+        .arg(1)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    *record.last_mut().unwrap() ^= 1;
+    let mut write = redis::cmd("LSET");
+    write.arg(&list).arg(1).arg(record);
+    write.exec_async(&mut redis).await.unwrap();
+    let report = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!(report.problems.len(), 1);
+    let report = store.audit(&task_type(), true).await.unwrap();
+    assert_eq!(report.problems.len(), 1);
+    assert!(report.problems[0].repaired, "{report:?}");
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!(
+        (stats.dead, stats.scheduled),
+        (2, FEW as u64 - 2),
+        "the damaged ones"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_the_rights_packs_nothing_and_the_one_of_the_guide_does() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let rights = redis_user::rights();
+    let lesser = redis_user::add(&server, "lesser", &rights.replace("+lpos ", ""));
+    let url = format!("{lesser}?pack=all");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let concerns = store.concerns().await.unwrap();
+    assert!(
+        concerns[0].found.contains("may not run lpos"),
+        "{concerns:?}"
+    );
+    load(&store, FEW).await;
+    let mut redis = raw(&server).await;
+    assert_eq!(packed(&mut redis).await, 0);
+    let url = format!("{}?pack=all", redis_user::add(&server, "app", rights));
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    assert_eq!(store.concerns().await.unwrap(), []);
+    let late = far_job(FEW, minutes(1));
+    accept(&store, late).await;
+    assert_eq!(packed(&mut redis).await, 1);
+    let (of_type, last, first) = (task_type(), id(FEW), id(0));
+    let now = When::After(Duration::ZERO);
+    let moved = store.reschedule(&of_type, &last, now).await.unwrap();
+    assert!(matches!(moved, ChangeOutcome::Changed { .. }), "{moved:?}");
+    let cancelled = store.cancel(&of_type, &first).await.unwrap();
+    assert_eq!(cancelled, CancelOutcome::Cancelled);
+    let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
+    assert!(log.is_empty(), "something was refused: {log:?}");
+}
+
+/// Sends, cancels and moves far tasks until `acknowledged` is dropped; each call until it is
+/// answered. Returns how many there were: of every three the second is cancelled, the third is due.
+async fn change_far_tasks(store: Arc<RedisStore>, acknowledged: mpsc::Sender<()>) -> usize {
+    let of_type = task_type();
+    for number in 0.. {
+        let own = id(number);
+        while !is_known(&submit(&store, far_job(number, minutes(60))).await) {}
+        match number % 3 {
+            1 => while store.cancel(&of_type, &own).await.is_err() {},
+            2 => {
+                let now = When::After(Duration::ZERO);
+                while store.reschedule(&of_type, &own, now).await.is_err() {}
+            }
+            _ => {}
+        }
+        if number % 3 == 2 && acknowledged.send(()).await.is_err() {
+            return number + 1;
+        }
+    }
+    unreachable!("the numbers do not end")
+}
+
+fn is_known(outcome: &Result<SubmitOutcome>) -> bool {
+    use SubmitOutcome::{Accepted, AlreadyExists};
+    matches!(outcome, Ok(Accepted { .. } | AlreadyExists { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_killed_again_and_again_loses_no_packed_task_and_doubles_none() {
+    let mut server = RedisServer::start(Persistence::Always, &[]);
+    let url = format!("{}?pack=all", server.url());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let (acknowledged, mut acknowledgements) = mpsc::channel(1);
+    let changes = tokio::spawn(change_far_tasks(Arc::clone(&store), acknowledged));
+    for round in 0..8 {
+        for _ in 0..20 + 7 * round {
+            acknowledgements.recv().await.unwrap();
+        }
+        server.kill();
+        server.restart();
+    }
+    drop(acknowledgements);
+    let count = changes.await.unwrap();
+    audited(&store, (count - count / 3) as u64).await;
+    let of_type = task_type();
+    let taken = take_all(&store).await;
+    for number in 0..count {
+        let own = id(number);
+        let found = store.find(&of_type, &own).await.unwrap().unwrap();
+        let expected = [TaskState::Scheduled, TaskState::Cancelled, TaskState::Done];
+        assert_eq!(found.state, expected[number % 3], "{own}");
+        assert_eq!(taken.contains(own.as_str()), number % 3 == 2, "{own}");
+    }
+    let mut redis = raw(&server).await;
+    assert_eq!(packed(&mut redis).await, count / 3);
+    audited(&store, count as u64 / 3).await;
+}
+
+fn far_job(number: usize, after: Duration) -> DelayQueueJob {
+    DelayQueueJob::raw(TYPE, "other")
+        .id(id(number).as_str())
+        .after(after)
+}
+
+/// Calls by id whose times are compared.
+#[cfg(feature = "soak")]
+const CALLS: usize = 4_000;
+
+/// The medians of a find and of a cancel of these tasks.
+#[cfg(feature = "soak")]
+async fn medians(store: &RedisStore, numbers: impl Iterator<Item = usize>) -> [Duration; 2] {
+    let (mut finds, mut cancels) = (Vec::new(), Vec::new());
+    for number in numbers {
+        let (of_type, id) = (task_type(), id(number));
+        let begun = Instant::now();
+        let found = store.find(&of_type, &id).await.unwrap();
+        finds.push(begun.elapsed());
+        assert!(found.is_some_and(|found| found.message.is_some()));
+        let begun = Instant::now();
+        let cancelled = store.cancel(&of_type, &id).await.unwrap();
+        cancels.push(begun.elapsed());
+        assert_eq!(cancelled, CancelOutcome::Cancelled);
+    }
+    [finds, cancels].map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    })
+}
+
+/// The figures of the benchmarks: memory, and the time of a call by id beside that for a task which
+/// is not packed.
+#[cfg(feature = "soak")]
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_million_far_tasks_take_less_than_two_gib() {
+    let count = 10_000_000;
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = packing(&server).await;
+    let mut redis = raw(&server).await;
+    let begun = Instant::now();
+    load(&store, count).await;
+    let took = begun.elapsed();
+    let memory: String = run(&mut redis, "INFO memory").await;
+    let figure = |name: &str| -> u64 {
+        let line = memory.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().parse().unwrap()
+    };
+    let (used, rss) = (figure("used_memory:"), figure("used_memory_rss:"));
+    let packed_now = packed(&mut redis).await;
+    println!("{count} tasks in {took:?}: used_memory {used}, rss {rss}, {packed_now} packed");
+    assert!(packed_now > count - 2 * LEAST);
+    assert!(used <= 2 << 30, "{used} bytes");
+    let unpacked = medians(&store, 0..CALLS).await;
+    let random = (0..CALLS).map(|n| 2 * LEAST + n * 2_399 % (count - 2 * LEAST));
+    let of_packed = medians(&store, random).await;
+    println!("find and cancel: {of_packed:?}, {unpacked:?} of tasks that are not packed");
+    for (packed, unpacked) in of_packed.iter().zip(unpacked) {
+        assert!(*packed <= 2 * unpacked, "{of_packed:?}, {unpacked:?}");
+    }
+}
