@@ -118,7 +118,7 @@ const CRATES: [Crate; 20] = [
     Crate {
         path: "stores/delayq-tiered",
         floors: &[
-            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate",
+            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate", "ends",
             "promoter", "store",
         ],
         above: &["delayq-core"],

@@ -19,6 +19,7 @@
 
 mod change;
 mod counts;
+mod ends;
 mod far;
 mod operate;
 mod options;

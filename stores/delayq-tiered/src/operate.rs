@@ -33,6 +33,7 @@ pub(crate) async fn configure(
     parts.hot.configure_type(task_type, settings).await?;
     let mut bound = TypeSettings::default();
     bound.max_pending = settings.max_pending;
+    bound.history = settings.history;
     if bound != TypeSettings::default() {
         parts.cold.configure_type(task_type, &bound).await?;
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::history::{EndPosition, EndsStatus, WaitingEnd};
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::store::{
     CancelOutcome, ChangeOutcome, Concern, Durability, Layer, SqlPlace, SubmitOutcome,
@@ -19,7 +20,7 @@ use crate::options::TierOptions;
 use crate::parts::{Parts, pause};
 use crate::promoter::Promoters;
 use crate::trouble::Trouble;
-use crate::{operate, submit};
+use crate::{ends, operate, submit};
 
 /// A store whose far tasks wait in a second store.
 ///
@@ -182,6 +183,18 @@ impl Layer for TieredStore {
 
     async fn concerns(&self) -> Result<Vec<Concern>> {
         operate::concerns(&self.parts).await
+    }
+
+    async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
+        ends::ends(&self.parts, limit).await
+    }
+
+    async fn remove_ends(&self, positions: &[EndPosition]) -> Result<u64> {
+        ends::remove(&self.parts, positions).await
+    }
+
+    async fn ends_status(&self) -> Result<EndsStatus> {
+        ends::status(&self.parts).await
     }
 
     async fn types(&self) -> Result<Vec<TaskType>> {

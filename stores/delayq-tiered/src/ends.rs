@@ -1,0 +1,67 @@
+//! Records of ended tasks: those of hot, and of the tasks that ended in cold.
+
+use delayq_core::Result;
+use delayq_core::history::{EndPosition, EndsStatus, LifeOutcome, MAX_ENDS, WaitingEnd};
+
+use crate::parts::Parts;
+
+/// Before a position of hot, and before one of cold.
+const PLACES: [&str; 2] = ["hot ", "cold "];
+
+fn placed(place: &str, mut end: WaitingEnd) -> WaitingEnd {
+    end.position = EndPosition::new(format!("{place}{}", end.position));
+    end
+}
+
+/// The oldest records of both stores. What cold has as done was moved and goes on in hot: such
+/// records are dropped.
+pub(crate) async fn ends(parts: &Parts, limit: usize) -> Result<Vec<WaitingEnd>> {
+    let limit = limit.min(MAX_ENDS);
+    let of_cold = parts.cold.ends(limit).await?;
+    let (moves, of_cold): (Vec<_>, Vec<_>) = of_cold
+        .into_iter()
+        .partition(|end| end.life.outcome == LifeOutcome::Done);
+    let moves: Vec<_> = moves.into_iter().map(|end| end.position).collect();
+    if !moves.is_empty() {
+        parts.cold.remove_ends(&moves).await?;
+    }
+    let [hot, cold] = PLACES;
+    let of_hot = parts.hot.ends(limit).await?.into_iter();
+    let mut all: Vec<WaitingEnd> = of_hot.map(|end| placed(hot, end)).collect();
+    all.extend(of_cold.into_iter().map(|mut end| {
+        end.life.due_at = end.life.due_at.plus(parts.lead());
+        placed(cold, end)
+    }));
+    all.sort_by_key(|end| end.life.ended_at);
+    all.truncate(limit);
+    Ok(all)
+}
+
+/// Removes records, each where it is.
+pub(crate) async fn remove(parts: &Parts, positions: &[EndPosition]) -> Result<u64> {
+    let of = |place: &str| -> Vec<EndPosition> {
+        let own = positions.iter();
+        let own = own.filter_map(|position| position.as_str().strip_prefix(place));
+        own.map(EndPosition::new).collect()
+    };
+    let mut removed = 0;
+    for (store, place) in [&parts.hot, &parts.cold].into_iter().zip(PLACES) {
+        let own = of(place);
+        if !own.is_empty() {
+            removed += store.remove_ends(&own).await?;
+        }
+    }
+    Ok(removed)
+}
+
+/// The records of both stores. Moves that wait to be dropped count, too.
+pub(crate) async fn status(parts: &Parts) -> Result<EndsStatus> {
+    let cold = parts.cold.ends_status().await?;
+    let mut sum = parts.hot.ends_status().await?;
+    sum.waiting += cold.waiting;
+    sum.oldest = sum.oldest.into_iter().chain(cold.oldest).min();
+    sum.bytes += cold.bytes;
+    sum.limit += cold.limit;
+    sum.lost += cold.lost;
+    Ok(sum)
+}
