@@ -218,7 +218,7 @@ pub(crate) async fn check_store(store: &dyn Store) -> Result<()> {
         Err(Error::Unsupported(_)) => Err(Error::misconfigured(
             store.name(),
             "it does not record the ends of its tasks, which `history` needs",
-            "leave `history` out, or keep the tasks in SQLite or PostgreSQL",
+            "leave `history` out; a server has the option itself",
         )),
         // It is tried again.
         _ => Ok(()),
