@@ -23,6 +23,7 @@ use delayq_plugin::{
     Store, SystemClock, TaskContext, TaskError, TaskId, TaskResult, TaskSubmitService, TaskType,
     TaskWorker, Timestamp, WorkerOptions, async_trait, days, hours, millis, open_store, seconds,
 };
+use delayq_tests::mariadb_server::MariadbServer;
 use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::rig::until;
 use tempfile::TempDir;
@@ -192,6 +193,15 @@ fn database() -> String {
     server.url_of(&name)
 }
 
+/// The same on the shared server of MariaDB.
+fn mariadb() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("history_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let server = MariadbServer::shared();
+    server.create_database(&name);
+    server.url_of(&name)
+}
+
 async fn equals_the_log(store: &str, history: &str) {
     let store = store_at(store).await;
     let log = Log::default();
@@ -224,6 +234,12 @@ async fn the_history_equals_the_log_of_the_workers_on_postgres() {
     // Both in one database, in schemas of their own.
     let database = database();
     equals_the_log(&database, &database).await;
+}
+
+#[tokio::test]
+async fn the_history_equals_the_log_of_the_workers_on_mariadb() {
+    let folder = tempfile::tempdir().unwrap();
+    equals_the_log(&file(&folder, "tasks"), &mariadb()).await;
 }
 
 #[tokio::test]
@@ -317,7 +333,7 @@ async fn a_store_that_records_no_ends_is_refused_with_what_to_do() {
         .start();
     let error = plugin.await.unwrap_err().to_string();
     assert!(error.contains("leave `history` out"), "{error}");
-    for bad in ["history", "sqlite:", "mysql://u:secret@h/d", "postgres://"] {
+    for bad in ["history", "sqlite:", "oracle://u:secret@h/d", "postgres://"] {
         let refused = HistoryStore::at(bad, Namespace::default(), TIMEOUT).unwrap_err();
         assert!(!refused.to_string().contains("secret"), "{refused}");
     }
@@ -337,6 +353,30 @@ fn life(id: &str, outcome: LifeOutcome, ended_at: Timestamp) -> Life {
 
 async fn keeps_each_life_once(url: &str) {
     let (history, now) = (history_at(url), SystemClock.now());
+    let names = HistoryStore::at(url, Namespace::new("names").unwrap(), TIMEOUT).unwrap();
+    let alike = [
+        ("A", "t"),
+        ("a", "T"),
+        ("a~", "t "),
+        ("a!", "\u{e9}"),
+        ("aa", "e\u{301}"),
+    ];
+    let lives = alike.map(|(id, group)| {
+        let mut life = life(id, LifeOutcome::Done, now.minus(hours(3)));
+        life.group = Some(group.to_owned());
+        life
+    });
+    assert_eq!(
+        names.record(&lives).await,
+        Ok(5),
+        "names differ by any byte"
+    );
+    for life in &lives {
+        let found = names.lives(&life.task_type, &life.id).await;
+        assert_eq!(found, Ok(vec![life.clone()]));
+        let same = |query: &mut HistoryQuery| query.group.clone_from(&life.group);
+        assert_eq!(ids(&names, same).await, [life.id.as_str()]);
+    }
     let first = life("1", LifeOutcome::Done, now);
     let mut later = first.clone();
     later.fence += 1;
@@ -375,6 +415,11 @@ async fn a_life_is_stored_once_and_read_as_it_was_on_sqlite() {
 #[tokio::test]
 async fn a_life_is_stored_once_and_read_as_it_was_on_postgres() {
     keeps_each_life_once(&database()).await;
+}
+
+#[tokio::test]
+async fn a_life_is_stored_once_and_read_as_it_was_on_mariadb() {
+    keeps_each_life_once(&mariadb()).await;
 }
 
 async fn ids(history: &HistoryStore, change: impl FnOnce(&mut HistoryQuery)) -> Vec<String> {
@@ -437,6 +482,11 @@ async fn lives_are_found_by_every_condition_on_postgres() {
     is_searched(&database()).await;
 }
 
+#[tokio::test]
+async fn lives_are_found_by_every_condition_on_mariadb() {
+    is_searched(&mariadb()).await;
+}
+
 async fn forgets(url: &str) {
     let (history, now) = (history_at(url), SystemClock.now());
     let mut lives = Vec::new();
@@ -477,6 +527,11 @@ async fn lives_are_forgotten_when_that_is_asked_for_or_their_time_is_over_on_sql
 #[tokio::test]
 async fn lives_are_forgotten_when_that_is_asked_for_or_their_time_is_over_on_postgres() {
     forgets(&database()).await;
+}
+
+#[tokio::test]
+async fn lives_are_forgotten_when_that_is_asked_for_or_their_time_is_over_on_mariadb() {
+    forgets(&mariadb()).await;
 }
 
 #[tokio::test]

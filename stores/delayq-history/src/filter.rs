@@ -15,8 +15,10 @@ pub(crate) enum Bound {
 /// What differs between databases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialect {
-    /// What stands before the number of a value.
+    /// What stands for a value, before its number.
     pub(crate) mark: char,
+    /// True if the number of a value follows; otherwise values stand in their order.
+    pub(crate) is_numbered: bool,
     /// The condition that the error has a text, with `{}` for the value.
     pub(crate) has_error: &'static str,
 }
@@ -41,7 +43,14 @@ impl Filter {
     /// Adds a value. Returns its place.
     pub(crate) fn value(&mut self, value: Bound) -> String {
         self.values.push(value);
-        format!("{}{}", self.dialect.mark, self.values.len())
+        let Dialect {
+            mark, is_numbered, ..
+        } = self.dialect;
+        if is_numbered {
+            format!("{mark}{}", self.values.len())
+        } else {
+            mark.to_string()
+        }
     }
 
     /// Adds a condition with a value in the place of `{}`.
@@ -109,6 +118,7 @@ mod tests {
     fn a_value_is_never_a_part_of_the_sql() {
         let dialect = Dialect {
             mark: '?',
+            is_numbered: true,
             has_error: "instr(l.error, {}) > 0",
         };
         let query = HistoryQuery {

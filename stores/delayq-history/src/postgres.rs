@@ -1,6 +1,5 @@
 //! A history in a PostgreSQL database: a partition for each month.
 
-mod month;
 mod row;
 mod sql;
 
@@ -15,11 +14,11 @@ use delayq_core::time::{days, duration_ms, hours};
 use delayq_core::{Clock, Namespace, SystemClock, TaskType, Timestamp};
 use delayq_postgres::{Database, DbCell, DbValue};
 
-use self::month::Month;
 use self::row::{columns, int, read};
 use crate::backend::Backend;
 use crate::filter::{Bound, Dialect, Filter};
 use crate::forget::Forget;
+use crate::month::Month;
 use crate::page::HistoryPage;
 use crate::query::HistoryQuery;
 use crate::retention::HistoryRetention;
@@ -27,6 +26,7 @@ use crate::status::HistoryStatus;
 
 const DIALECT: Dialect = Dialect {
     mark: '$',
+    is_numbered: true,
     has_error: "strpos(l.error, {}) > 0",
 };
 

@@ -23,6 +23,7 @@ use crate::status::HistoryStatus;
 
 const DIALECT: Dialect = Dialect {
     mark: '?',
+    is_numbered: true,
     has_error: "instr(l.error, {}) > 0",
 };
 

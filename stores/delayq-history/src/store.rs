@@ -16,7 +16,8 @@ use crate::retention::HistoryRetention;
 use crate::status::HistoryStatus;
 
 /// The forms of a URL, for errors.
-const FORMS: &str = "use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+const FORMS: &str = "use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or \
+    mysql://USER:PASSWORD@HOST:PORT/DATABASE";
 
 /// The name of a URL in errors.
 const WHAT: &str = "history URL";
@@ -28,8 +29,10 @@ enum Location {
     Sqlite(std::path::PathBuf),
     #[cfg(feature = "postgres")]
     Postgres(String),
+    #[cfg(feature = "mysql")]
+    Mysql(crate::mysql::MysqlConfig),
     /// A build without a database makes none.
-    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
     Nowhere,
 }
 
@@ -59,6 +62,10 @@ impl HistoryStore {
     /// - `postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE` (feature `postgres`): its tables are
     ///   in the schema `delayq_history`, or that of `?schema=NAME`, and are made if they are
     ///   missing.
+    /// - `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE` or `mariadb://..` (feature `mysql`): MySQL
+    ///   8.0 or MariaDB 10.6, or newer. The database has to be there; its tables are made if they
+    ///   are missing. `sslmode` (`disable`, `prefer`, `require`, `verify-full`) and `sslrootcert`
+    ///   are its options.
     ///
     /// # Errors
     /// `InvalidInput` for a URL of another form, or one that this build cannot open.
@@ -79,7 +86,9 @@ impl HistoryStore {
             Location::Sqlite(path) => format!("sqlite:{}", path.display()),
             #[cfg(feature = "postgres")]
             Location::Postgres(url) => crate::postgres::place(url),
-            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            #[cfg(feature = "mysql")]
+            Location::Mysql(config) => config.place(),
+            #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
             Location::Nowhere => String::new(),
         }
     }
@@ -96,7 +105,7 @@ impl HistoryStore {
     }
 
     #[cfg_attr(
-        not(any(feature = "sqlite", feature = "postgres")),
+        not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
         allow(clippy::unused_async, reason = "a database is opened")
     )]
     async fn open(&self) -> Result<Box<dyn Backend>> {
@@ -111,7 +120,12 @@ impl HistoryStore {
                 let opened = crate::postgres::PostgresHistory::open(url, self.timeout).await?;
                 Ok(Box::new(opened))
             }
-            #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+            #[cfg(feature = "mysql")]
+            Location::Mysql(config) => {
+                let opened = crate::mysql::MysqlHistory::open(config, self.timeout).await?;
+                Ok(Box::new(opened))
+            }
+            #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
             Location::Nowhere => Err(Error::Unsupported("a history")),
         }
     }
@@ -170,7 +184,7 @@ impl HistoryStore {
     }
 
     /// Removes lives whose retention is over at `now`. Returns the number of those that were
-    /// removed one by one: on PostgreSQL, months that no namespace keeps go as a whole.
+    /// removed one by one: months that no namespace keeps go as a whole, but in SQLite.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -213,10 +227,14 @@ impl Location {
                 crate::postgres::check(url)?;
                 Ok(Self::Postgres(url.to_owned()))
             }
+            #[cfg(feature = "mysql")]
+            "mysql" | "mariadb" => Ok(Self::Mysql(crate::mysql::MysqlConfig::parse(url)?)),
             #[cfg(not(feature = "sqlite"))]
             "sqlite" => Err(missing("sqlite", rest)),
             #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(missing("postgres", rest)),
+            #[cfg(not(feature = "mysql"))]
+            "mysql" | "mariadb" => Err(missing("mysql", rest)),
             _ => {
                 // What follows may be a password.
                 let reason = format!("the scheme {scheme:?} is not known: {FORMS}");
@@ -226,7 +244,7 @@ impl Location {
     }
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres")))]
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 fn missing(feature: &str, _: &str) -> Error {
     let reason = format!(
         "this build cannot open it: add features = [{feature:?}] to delayq-plugin in Cargo.toml"

@@ -7,12 +7,12 @@ const DAY: i64 = 86_400_000;
 
 /// A month: the number of months since the year 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Month(i64);
+pub(crate) struct Month(i64);
 
 impl Month {
     /// The month of a time. Source: the calendar algorithms of
     /// <https://howardhinnant.github.io/date_algorithms.html>.
-    pub(super) fn of(time: Timestamp) -> Self {
+    pub(crate) fn of(time: Timestamp) -> Self {
         let days = time.as_millis().div_euclid(DAY) + 719_468;
         let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -23,12 +23,12 @@ impl Month {
     }
 
     /// The next month.
-    pub(super) fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
     /// Its first millisecond.
-    pub(super) fn start(self) -> i64 {
+    pub(crate) fn start(self) -> i64 {
         // A year counted from March.
         let (year, month) = ((self.0 - 2).div_euclid(12), (self.0 - 2).rem_euclid(12));
         let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
@@ -38,13 +38,13 @@ impl Month {
     }
 
     /// The name of its partition.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let (year, month) = (self.0.div_euclid(12), self.0.rem_euclid(12) + 1);
         format!("lives_{year:04}_{month:02}")
     }
 
     /// The month of a partition with this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let (year, month) = name.strip_prefix("lives_")?.split_once('_')?;
         let (year, month): (i64, i64) = (year.parse().ok()?, month.parse().ok()?);
         (1..=12)
