@@ -11,5 +11,5 @@ mod life_outcome;
 
 pub use ends::{DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, MAX_ENDS, WaitingEnd};
 pub use kept_message::{KeptMessage, Recording};
-pub use life::{Life, PROJECT_HEADER};
+pub use life::{Life, MAX_LABEL, PROJECT_HEADER, label};
 pub use life_outcome::LifeOutcome;

@@ -15,6 +15,18 @@ use crate::time::{Timestamp, duration_ms};
 /// [`GROUP_HEADER`](crate::job::GROUP_HEADER).
 pub const PROJECT_HEADER: &str = "project";
 
+/// Maximum length of a group or project in a record, in bytes: what an index of any database takes.
+pub const MAX_LABEL: usize = 512;
+
+/// A group or project as a record has it: without zero characters, which PostgreSQL refuses, and
+/// cut to [`MAX_LABEL`].
+#[must_use]
+pub fn label(text: &str) -> String {
+    let clean = text.replace('\0', "\u{fffd}");
+    let end = clean.floor_char_boundary(MAX_LABEL);
+    clean.get(..end).unwrap_or_default().to_owned()
+}
+
 /// The bytes of a record besides its texts and its message.
 const FIXED_BYTES: u64 = 64;
 

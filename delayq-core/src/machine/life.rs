@@ -1,6 +1,6 @@
 //! The record of a life, made from the stored form of its task.
 
-use crate::history::{Life, LifeOutcome, PROJECT_HEADER};
+use crate::history::{Life, LifeOutcome, PROJECT_HEADER, label};
 use crate::job::GROUP_HEADER;
 use crate::name::{TaskId, TaskType};
 use crate::task::{Headers, TaskInfo};
@@ -57,8 +57,8 @@ impl EndFacts {
         life.run_ms = run.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
         life.fence = self.fence;
         life.attempts = self.attempts;
-        life.group = self.headers.remove(GROUP_HEADER);
-        life.project = self.headers.remove(PROJECT_HEADER);
+        life.group = self.headers.remove(GROUP_HEADER).map(|text| label(&text));
+        life.project = self.headers.remove(PROJECT_HEADER).map(|text| label(&text));
         life.holder = self.holder;
         life.error = self.error;
         life.errors = ErrorLog::read(&self.errors, self.due_at).errors;

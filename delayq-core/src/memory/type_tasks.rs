@@ -105,9 +105,9 @@ impl TypeTasks {
 
     /// Resets to the state of a new type, except for the largest fence issued.
     pub(super) fn clear(&mut self) {
-        let high_water = self.high_water;
+        let (high_water, history) = (self.high_water, self.history);
         *self = Self::new(self.retention);
-        self.high_water = high_water;
+        (self.high_water, self.history) = (high_water, history);
     }
 
     pub(super) fn find(&self, id: &TaskId) -> Option<TaskInfo> {

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use delayq_core::history::MAX_ENDS;
 use delayq_core::{Clock, Error, Result, Store};
 use delayq_history::{HistoryRetention, HistoryStore};
 use tracing::{debug, info, warn};
@@ -21,6 +22,10 @@ const BUSY: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_secs(2);
 /// The wait of an instance whose records another one has shipped.
 const BESIDE: Duration = Duration::from_secs(10);
+/// Fewer records than this wait for the next round: a busy store always has some.
+const FEW: usize = MAX_ENDS / 4;
+/// How long a round ships before the state of the queue is looked at.
+const ROUND: Duration = Duration::from_secs(1);
 /// The waits after an error: the first, and the longest.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
@@ -42,6 +47,8 @@ enum Found {
     Nothing,
     /// Records, which are shipped.
     Records,
+    /// Records, and more of them wait.
+    More,
     /// Records that another instance has shipped.
     Shipped,
 }
@@ -101,6 +108,7 @@ impl Shipper {
             self.clock.sleep_until(next).await;
             let round = self.round().await;
             let wait = match &round {
+                Ok(Found::More) => Duration::ZERO,
                 Ok(Found::Records) => BUSY,
                 Ok(Found::Nothing) => IDLE,
                 Ok(Found::Shipped) => BESIDE,
@@ -141,9 +149,9 @@ impl Shipper {
         self.clock.elapsed().saturating_add(span)
     }
 
-    /// Ships until nothing waits.
+    /// Ships until little waits, for up to [`ROUND`].
     async fn round(&self) -> Result<Found> {
-        let mut found = Found::Nothing;
+        let until = self.clock.elapsed().saturating_add(ROUND);
         loop {
             let Shipped { taken, new } = ship(&*self.store, &self.history).await?;
             self.lock().shipped += new;
@@ -151,9 +159,11 @@ impl Shipper {
                 samples.shipped(new);
             }
             match (taken, new) {
-                (0, _) => return Ok(found),
+                (0, _) => return Ok(Found::Nothing),
                 (_, 0) => return Ok(Found::Shipped),
-                _ => found = Found::Records,
+                _ if taken < FEW => return Ok(Found::Records),
+                _ if self.clock.elapsed() >= until => return Ok(Found::More),
+                _ => {}
             }
         }
     }
@@ -200,9 +210,6 @@ impl Shipper {
     }
 
     async fn expire(&self) {
-        if self.retention == HistoryRetention::default() {
-            return;
-        }
         let now = self.clock.now();
         match self.history.expire(&self.retention, now).await {
             Ok(0) => {}

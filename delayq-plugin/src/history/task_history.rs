@@ -129,12 +129,17 @@ impl TaskHistory {
     /// # Errors
     /// `InvalidInput` for an empty group, and the errors of the store and of the history database.
     pub async fn forget(&self, whom: &Forget) -> Result<Forgotten> {
-        loop {
-            match ship(&*self.store, &self.history).await {
-                Ok(shipped) if shipped.taken > 0 => {}
-                Ok(_) | Err(Error::Unsupported(_)) => break,
-                Err(error) => return Err(error),
+        // What ends from now on is not theirs to remove: a busy store always has more.
+        let mut left = match self.store.ends_status().await {
+            Err(Error::Unsupported(_)) => 0,
+            status => status?.waiting,
+        };
+        while left > 0 {
+            let shipped = ship(&*self.store, &self.history).await?;
+            if shipped.taken == 0 {
+                break;
             }
+            left = left.saturating_sub(shipped.taken as u64);
         }
         let lives = self.history.forget(whom).await?;
         Ok(Forgotten { lives })

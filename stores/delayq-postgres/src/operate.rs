@@ -44,7 +44,7 @@ const DROP_LOCK: &str = "SELECT pg_advisory_xact_lock('{s}.types'::regclass::oid
 const DROP: &str = "WITH gone AS (DELETE FROM {s}.figures WHERE type = $1) \
     UPDATE {s}.types SET is_listed = false, paused_until = 0, max_pending = NULL, \
     fleet_concurrency = NULL, rate_starts = NULL, rate_per_us = NULL, rate_burst = NULL, tat = 0, \
-    is_limited = false, is_held_back = false, history = NULL WHERE id = $1";
+    is_limited = false, is_held_back = false WHERE id = $1";
 const DROP_COUNTS: &str = "INSERT INTO {s}.ledger (type, done, died, cancelled, expired, failed, \
     refused) SELECT $1, -c.done, -c.died, -c.cancelled, -c.expired, -c.failed, -c.refused \
     FROM {s}.counts_v1($1) c";

@@ -190,6 +190,13 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Notes that the ends of a type are recorded.
+    async fn note_recorded(&self, task_type: &TaskType) -> Result<()> {
+        let key = self.cx.keys.recorded();
+        let note = Command::write(&["SADD", &key, task_type.as_str()]);
+        self.call_types(note).await.map(drop)
+    }
+
     /// Takes a name off the list of types.
     async fn unlist(&self, name: &str) -> Result<()> {
         let unlist = Command::write(&["SREM", &self.cx.keys.types(), name]);

@@ -229,7 +229,10 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
         None => TaskSubmitService::connect(&url, options).await?,
     };
     let tasks = tasks.with_limits(limits);
-    match file.config()?.history_url() {
+    // The history of the environment or the file belongs to the store there.
+    let is_of_config = matches!(taken(args, file)?, Taken::Config);
+    let config = file.config()?;
+    match config.history_url().filter(|_| is_of_config) {
         Some(url) => {
             let history = HistoryStore::at(url, namespace, timeout)?;
             Ok(tasks.with_history(Arc::new(history)))

@@ -58,6 +58,7 @@ end
 local function split_told()
   local has_packed = far and far.count() > 0
   local is_empty = split == '-' and not has_packed and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+    and call('XLEN', ENDS) == 0
   return is_empty and '--' or split
 end
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Removes everything about a type that has no tasks and was never sharded, except its largest
--- fence. A later submit finds the type unknown.
+-- fence, and the records of its ends with their setting. A later submit finds the type unknown.
 -- KEYS: the ten of model.lua · 11 the figures of the type.
 -- ARGV: none.
 -- Returns: scheduled · running · dead tasks; the type is removed if there are none · split_of();
@@ -19,10 +19,21 @@ end
 if far then
   far.drop()
 end
-call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD, KEYS[11], KEYS[10])
+local kept = {}
+for _, field in ipairs({ 'history', 'ends_bytes', 'ends_lost' }) do
+  local value = call('HGET', META, field)
+  if value then
+    kept[#kept + 1] = field
+    kept[#kept + 1] = value
+  end
+end
+call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD, KEYS[11])
 if fence then
   call('HSET', META, 'fence', text(fence))
 else
   touch()
+end
+if #kept > 0 then
+  call('HSET', META, unpack(kept))
 end
 return { 0, 0, 0, split }

@@ -22,16 +22,32 @@ pub(crate) fn kept(setting: &str) -> Option<KeptMessage> {
     kept.parse().ok().map(KeptMessage::from_limit)
 }
 
-/// Reads the oldest records.
-pub(crate) fn oldest(keys: &ShardKeys, limit: usize) -> Command {
-    let limit = limit.to_string();
-    Command::read(&["XRANGE", &keys.ends(), "-", "+", "COUNT", &limit]).at(keys.slot)
+/// Records read in one step, so that large messages do not block other calls.
+pub(crate) const AT_ONCE: usize = 64;
+
+/// The size of records up to which further ones are read, in bytes.
+pub(crate) const PAGE_BYTES: usize = 8 << 20;
+
+/// A part of the records.
+#[derive(Debug, Default)]
+pub(crate) struct EndsPage {
+    pub(crate) waiting: Vec<WaitingEnd>,
+    /// The place of the last one.
+    pub(crate) last: Option<String>,
+    /// Their size.
+    pub(crate) bytes: usize,
+}
+
+/// Reads the oldest records after a place.
+pub(crate) fn oldest(keys: &ShardKeys, after: &str, count: usize) -> Command {
+    let count = count.to_string();
+    Command::read(&["XRANGE", &keys.ends(), after, "+", "COUNT", &count]).at(keys.slot)
 }
 
 /// The records, with their sizes in their positions. Those that are too damaged to be read are left
 /// out, and dropped in the end by the bound.
-pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<Vec<WaitingEnd>> {
-    let mut waiting = Vec::new();
+pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<EndsPage> {
+    let mut page = EndsPage::default();
     while !entries.is_empty() {
         let mut entry = entries.list()?;
         let place = entry.text()?;
@@ -42,16 +58,17 @@ pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<Vec<W
             values.push(fields.bytes()?);
         }
         let bytes = PLACE_BYTES + values.iter().map(Vec::len).sum::<usize>();
+        page.bytes += bytes;
+        page.last = Some(place.clone());
         let facts = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts);
         if let Some(facts) = facts {
-            let place = format!("{} {place} {bytes}", keys.bucket);
-            waiting.push(WaitingEnd {
-                position: EndPosition::new(place),
+            page.waiting.push(WaitingEnd {
+                position: EndPosition::new(format!("{} {place} {bytes}", keys.bucket)),
                 life: facts.into_life(keys.task_type().clone()),
             });
         }
     }
-    Ok(waiting)
+    Ok(page)
 }
 
 fn read_facts([about, id, stored, trail]: [Vec<u8>; 4]) -> Option<EndFacts> {
@@ -113,12 +130,12 @@ pub(crate) fn status(keys: &ShardKeys) -> Command {
     keys.script(Script::EndsStatus, 0)
 }
 
-/// Adds the state of a shard to that of the others.
-pub(crate) fn add_status(sum: &mut EndsStatus, mut fields: Fields) -> Result<()> {
-    sum.waiting += fields.count()?;
-    let oldest = fields.optional_time()?;
-    sum.oldest = sum.oldest.into_iter().chain(oldest).min();
-    sum.bytes += fields.count()?;
-    sum.lost += fields.count()?;
-    Ok(())
+/// The state of a shard's records, without its maximum.
+pub(crate) fn read_status(mut fields: Fields) -> Result<EndsStatus> {
+    let mut status = EndsStatus::default();
+    status.waiting = fields.count()?;
+    status.oldest = fields.optional_time()?;
+    status.bytes = fields.count()?;
+    status.lost = fields.count()?;
+    Ok(status)
 }

@@ -92,6 +92,11 @@ impl Keyspace {
         format!("delayq:{{{}}}:types", self.namespace)
     }
 
+    /// The set of the types whose ends are recorded, or were.
+    pub(crate) fn recorded(&self) -> String {
+        format!("delayq:{{{}}}:recorded", self.namespace)
+    }
+
     /// The keys of the list of instances, in the order in which its scripts take them.
     pub(crate) fn instances(&self) -> [String; 2] {
         ["instances", "seen"].map(|name| format!("delayq:{{{}}}:{name}", self.namespace))

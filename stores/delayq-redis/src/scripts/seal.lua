@@ -11,5 +11,6 @@ local meta = numbers_of_meta('pause', 'max_pending', 'fence')
 call('HSETNX', META, 'sealed_at', text(meta[3] or 0))
 call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
 local is_empty = not far_of() and not meta[3] and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  and call('XLEN', KEYS[10]) == 0
 return { meta[1] and text(meta[1]) or '', meta[2] and text(meta[2]) or '', call('HGET', META, 'history') or '',
   is_empty and 1 or 0 }

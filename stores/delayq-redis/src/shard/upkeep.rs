@@ -232,9 +232,20 @@ impl Upkeep<'_> {
 
     /// The oldest records of ends.
     pub(crate) async fn oldest_ends(self, limit: usize) -> Result<Vec<WaitingEnd>> {
-        let command = ends::oldest(&self.0.keys, limit);
-        let answer = self.0.cx.connections.call(Class::Main, command).await?;
-        ends::read_oldest(&self.0.keys, answer.fields())
+        let (mut all, mut after, mut bytes) = (Vec::new(), "-".to_owned(), 0);
+        while all.len() < limit && bytes < ends::PAGE_BYTES {
+            let count = (limit - all.len()).min(ends::AT_ONCE);
+            let command = ends::oldest(&self.0.keys, &after, count);
+            let answer = self.0.cx.connections.call(Class::Main, command).await?;
+            let page = ends::read_oldest(&self.0.keys, answer.fields())?;
+            let Some(last) = page.last else {
+                break;
+            };
+            after = format!("({last}");
+            bytes += page.bytes;
+            all.extend(page.waiting);
+        }
+        Ok(all)
     }
 
     /// Removes records of ends, given by place and size. Returns the number that was still there.
@@ -243,9 +254,10 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.count()
     }
 
-    pub(crate) async fn add_ends_status(self, sum: &mut EndsStatus) -> Result<()> {
+    /// The state of its records; without the maximum.
+    pub(crate) async fn ends_status(self) -> Result<EndsStatus> {
         let command = ends::status(&self.0.keys);
-        ends::add_status(sum, self.0.run(Class::Main, command).await?)
+        ends::read_status(self.0.run(Class::Main, command).await?)
     }
 
     /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running

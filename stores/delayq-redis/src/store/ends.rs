@@ -1,20 +1,37 @@
 //! Recorded ends: those of each shard of each type wait in a stream of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use delayq_core::history::{EndPosition, Ends, EndsStatus, MAX_ENDS, WaitingEnd};
 use delayq_core::store::MAX_BATCH;
-use delayq_core::{Operate, Result};
+use delayq_core::{Result, TaskType};
 use futures_util::future::join_all;
 
 use super::RedisStore;
+use crate::connection::Command;
 use crate::shard::Shard;
 
-/// All shards of all types that are listed.
+/// Number of types read in one step.
+const TYPES_AT_ONCE: &str = "1000";
+
+/// All shards of the types whose ends are recorded, or were.
 async fn shards(store: &RedisStore) -> Result<Vec<Arc<Shard>>> {
-    let types = store.types().await?;
+    let (key, mut types, mut cursor) = (store.cx.keys.recorded(), BTreeSet::new(), "0".to_owned());
+    loop {
+        let scan = Command::read(&["SSCAN", &key, &cursor, "COUNT", TYPES_AT_ONCE]);
+        let mut fields = store.call_types(scan).await?;
+        cursor = fields.text()?;
+        let mut names = fields.list()?;
+        while !names.is_empty() {
+            types.extend(TaskType::new(names.text()?));
+        }
+        if cursor == "0" {
+            break;
+        }
+    }
+    let types: Vec<TaskType> = types.into_iter().collect();
     store.shards.learn_all(&types).await?;
     let maps = types.iter().map(|task_type| store.shards.known(task_type));
     let all = maps.flat_map(|map| map.all().cloned().collect::<Vec<_>>());
@@ -23,10 +40,17 @@ async fn shards(store: &RedisStore) -> Result<Vec<Arc<Shard>>> {
 
 #[async_trait]
 impl Ends for RedisStore {
-    /// The oldest of each shard, as many of each as fit.
+    /// The oldest of each shard that has any, as many of each as fit.
     async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
         let limit = limit.min(MAX_ENDS);
-        let shards = shards(self).await?;
+        let all = shards(self).await?;
+        let states = join_all(all.iter().map(|shard| shard.upkeep().ends_status())).await;
+        let mut shards = Vec::new();
+        for (shard, status) in all.iter().zip(states) {
+            if status?.waiting > 0 {
+                shards.push(shard);
+            }
+        }
         let share = limit.div_ceil(shards.len().max(1)).max(1);
         let oldest = shards.iter().map(|shard| shard.upkeep().oldest_ends(share));
         let mut all = Vec::new();
@@ -58,8 +82,13 @@ impl Ends for RedisStore {
         let shards = shards(self).await?;
         let mut sum = EndsStatus::default();
         sum.limit = self.cx.history_buffer * shards.len().max(1) as u64;
-        for shard in shards {
-            shard.upkeep().add_ends_status(&mut sum).await?;
+        let states = join_all(shards.iter().map(|shard| shard.upkeep().ends_status())).await;
+        for status in states {
+            let status = status?;
+            sum.waiting += status.waiting;
+            sum.oldest = sum.oldest.into_iter().chain(status.oldest).min();
+            sum.bytes += status.bytes;
+            sum.lost += status.lost;
         }
         Ok(sum)
     }

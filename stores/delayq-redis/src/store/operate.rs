@@ -63,6 +63,10 @@ impl Operate for RedisStore {
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         settings.check()?;
+        if matches!(settings.history, Setting::To(_)) {
+            // Before the first record, so that none is overlooked.
+            self.note_recorded(task_type).await?;
+        }
         refuse_limit(task_type, settings, settings.shards.unwrap_or(1))?;
         if let Setting::To(most) = settings.max_pending {
             let count = self.shards.current(task_type).await?.newest().count();
@@ -339,11 +343,27 @@ async fn set_settings(
             is_outdated |= !shard.keys.is_open(&split?);
         }
         if !is_outdated {
-            return Ok(());
+            return record_older(&map, settings).await;
         }
         shards.refresh(task_type, &map).await?;
     }
     Err(shards.unsettled(task_type))
+}
+
+/// Tells the shards that take no new tasks whether the ends of theirs are recorded.
+async fn record_older(map: &TypeMap, settings: &TypeSettings) -> Result<()> {
+    let mut own = TypeSettings::default();
+    own.history = settings.history;
+    if own == TypeSettings::default() {
+        return Ok(());
+    }
+    let older = map.older();
+    let set = older.map(|shard| shard.upkeep().configure(Setting::Keep, &own));
+    join_all(set)
+        .await
+        .into_iter()
+        .map(|set| set.map(drop))
+        .collect()
 }
 
 /// The part of `settings` that removes fleet limits: a resize in the same change needs that first.

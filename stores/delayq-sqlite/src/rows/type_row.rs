@@ -222,6 +222,7 @@ impl TypeRow {
             counts: self.counts,
             ended: self.ended,
             recorded: self.recorded,
+            history: self.history,
             is_woken: self.is_woken,
             is_changed: true,
             ..Self::default()
