@@ -10,6 +10,7 @@ use std::time::Duration;
 use delayq_core::history::MAX_ENDS;
 use delayq_core::{Clock, Error, Result, Store};
 use delayq_history::{HistoryRetention, HistoryStore};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use super::health::HistoryHealth;
@@ -104,6 +105,7 @@ impl Shipper {
         let mut backoff = FIRST_BACKOFF;
         let mut next = self.in_about(BUSY);
         let (mut next_status, mut next_expiry) = (Duration::ZERO, self.in_about(STATUS_EVERY));
+        let mut expiring: Option<AbortOnDropHandle<()>> = None;
         loop {
             self.clock.sleep_until(next).await;
             let round = self.round().await;
@@ -125,7 +127,12 @@ impl Shipper {
             }
             if next_expiry <= self.clock.elapsed() {
                 next_expiry = self.in_about(EXPIRE_EVERY);
-                self.expire().await;
+                // The removal of a month waits for all who read it: nothing waits for that.
+                if expiring.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+                    let own = Arc::clone(&self);
+                    let expire = tokio::spawn(async move { own.expire().await });
+                    expiring = Some(AbortOnDropHandle::new(expire));
+                }
             }
             next = self.in_about(wait);
         }

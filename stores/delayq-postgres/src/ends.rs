@@ -5,20 +5,19 @@ use delayq_core::Result;
 use delayq_core::history::{EndPosition, Ends, EndsStatus, LifeOutcome, MAX_ENDS, WaitingEnd};
 use delayq_core::machine::EndFacts;
 use delayq_core::name::{TaskId, TaskType};
-use delayq_core::task::Headers;
 use delayq_core::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::connection::{Session, Values};
 use crate::error::Outcome;
-use crate::row::unsigned;
+use crate::row::{read_headers, unsigned};
 use crate::store::PostgresStore;
 use crate::trim::{TRIM, trim};
 
 const TAKE: &str = "SELECT o_seq, o_type, (o_end).id, (o_end).outcome, (o_end).submitted, \
     (o_end).due, (o_end).ended, (o_end).fence, (o_end).is_running, (o_end).attempts, \
-    (o_end).grp, (o_end).project, (o_end).holder, (o_end).error, (o_end).errors, (o_end).size, \
+    (o_end).headers, (o_end).holder, (o_end).error, (o_end).errors, (o_end).size, \
     (o_end).message FROM {s}.ends_v1($1, $2)";
 const REMOVE: &str = "WITH gone AS (DELETE FROM {s}.ends WHERE namespace = $1 AND seq = ANY ($2) \
     RETURNING 1) SELECT count(*) FROM gone";
@@ -36,15 +35,11 @@ fn read(row: &Row) -> Outcome<Option<WaitingEnd>> {
     };
     let time =
         |column: usize| -> Outcome<Timestamp> { Ok(Timestamp::from_millis(row.try_get(column)?)) };
-    let mut headers = Headers::new();
-    for (name, column) in [("group", 10), ("project", 11)] {
-        let value: Option<String> = row.try_get(column)?;
-        headers.extend(value.map(|value| (name.to_owned(), value)));
-    }
-    let error: Option<Vec<u8>> = row.try_get(13)?;
-    let errors: Option<String> = row.try_get(14)?;
+    let headers: Option<String> = row.try_get(10)?;
+    let error: Option<Vec<u8>> = row.try_get(12)?;
+    let errors: Option<String> = row.try_get(13)?;
     let attempts: i32 = row.try_get(9)?;
-    let size: i32 = row.try_get(15)?;
+    let size: i32 = row.try_get(14)?;
     let facts = EndFacts {
         id,
         outcome,
@@ -54,12 +49,12 @@ fn read(row: &Row) -> Outcome<Option<WaitingEnd>> {
         fence: unsigned(row.try_get(7)?),
         is_running: row.try_get(8)?,
         attempts: attempts.unsigned_abs(),
-        headers,
-        holder: row.try_get(12)?,
+        headers: read_headers(headers.as_deref()).unwrap_or_default(),
+        holder: row.try_get(11)?,
         error: error.map(|text| String::from_utf8_lossy(&text).into_owned()),
         errors: errors.unwrap_or_default(),
         message_bytes: u64::from(size.unsigned_abs()),
-        message: row.try_get(16)?,
+        message: row.try_get(15)?,
     };
     Ok(Some(WaitingEnd {
         position: EndPosition::new(seq.to_string()),

@@ -1,21 +1,19 @@
 //! Records of tasks that end by a decision of the store, written in its transaction.
 
-use delayq_core::history::PROJECT_HEADER;
 use delayq_core::history::{KeptMessage, LifeOutcome};
-use delayq_core::job::GROUP_HEADER;
 use delayq_core::machine::Bookkeeping;
 use delayq_core::time::Timestamp;
 use tokio_postgres::types::Type;
 
 use crate::connection::{Session, Values};
 use crate::error::Outcome;
-use crate::row::{TaskRow, read_headers, signed};
+use crate::row::{TaskRow, signed};
 use crate::statements::Statements;
 
 const RECORD: &str = "INSERT INTO {s}.ends (namespace, type, id, outcome, submitted, due, ended, \
-    fence, is_running, attempts, grp, project, holder, error, errors, size, message, bytes) \
+    fence, is_running, attempts, headers, holder, error, errors, size, message, bytes) \
     SELECT $1, $2, u.* FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
-    $17, $18) AS u(id, outcome, submitted, due, ended, fence, is_running, attempts, grp, project, \
+    $17) AS u(id, outcome, submitted, due, ended, fence, is_running, attempts, headers, \
     holder, error, errors, size, message, bytes)";
 
 /// The bytes of a record besides its texts and its message.
@@ -70,8 +68,7 @@ pub(crate) struct Recorded {
     fences: Vec<i64>,
     running: Vec<bool>,
     attempts: Vec<i32>,
-    groups: Vec<Option<String>>,
-    projects: Vec<Option<String>>,
+    headers: Vec<Option<String>>,
     holders: Vec<Option<String>>,
     last_errors: Vec<Option<Vec<u8>>>,
     errors: Vec<Option<String>>,
@@ -88,11 +85,8 @@ impl Recorded {
     /// Notes the end of a task, as its row is now.
     pub(crate) fn push(&mut self, row: &TaskRow, end: RecordedEnd, kept: KeptMessage) {
         let small = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-        let mut headers = read_headers(row.headers.as_deref()).unwrap_or_default();
-        let group = headers.remove(GROUP_HEADER);
-        let project = headers.remove(PROJECT_HEADER);
         let message = kept.of(&row.message);
-        let texts = [&group, &project, &row.holder, &row.last_error];
+        let texts = [&row.headers, &row.holder, &row.last_error];
         let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
         let parts = texts + row.errors.len() + message.as_ref().map_or(0, Vec::len);
         self.bytes.push(small(FIXED_BYTES + row.id.len() + parts));
@@ -105,8 +99,7 @@ impl Recorded {
         self.running.push(end.is_running);
         self.attempts
             .push(i32::try_from(end.attempts).unwrap_or(i32::MAX));
-        self.groups.push(group);
-        self.projects.push(project);
+        self.headers.push(row.headers.clone());
         self.holders.push(row.holder.clone());
         let error = row.last_error.as_ref();
         self.last_errors
@@ -135,8 +128,7 @@ impl Recorded {
             (&self.fences, Type::INT8_ARRAY),
             (&self.running, Type::BOOL_ARRAY),
             (&self.attempts, Type::INT4_ARRAY),
-            (&self.groups, Type::TEXT_ARRAY),
-            (&self.projects, Type::TEXT_ARRAY),
+            (&self.headers, Type::TEXT_ARRAY),
             (&self.holders, Type::TEXT_ARRAY),
             (&self.last_errors, Type::BYTEA_ARRAY),
             (&self.errors, Type::TEXT_ARRAY),

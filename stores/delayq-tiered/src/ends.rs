@@ -17,14 +17,11 @@ fn placed(place: &str, mut end: WaitingEnd) -> WaitingEnd {
 /// records are dropped.
 pub(crate) async fn ends(parts: &Parts, limit: usize) -> Result<Vec<WaitingEnd>> {
     let limit = limit.min(MAX_ENDS);
-    let of_cold = parts.cold.ends(limit).await?;
-    let (moves, of_cold): (Vec<_>, Vec<_>) = of_cold
-        .into_iter()
-        .partition(|end| end.life.outcome == LifeOutcome::Done);
-    let moves: Vec<_> = moves.into_iter().map(|end| end.position).collect();
-    if !moves.is_empty() {
-        parts.cold.remove_ends(&moves).await?;
-    }
+    // Those of hot are shipped also while cold is away.
+    let of_cold = of_cold(parts, limit).await.unwrap_or_else(|error| {
+        tracing::debug!(%error, "the records of cold are shipped later");
+        Vec::new()
+    });
     let [hot, cold] = PLACES;
     let of_hot = parts.hot.ends(limit).await?.into_iter();
     let mut all: Vec<WaitingEnd> = of_hot.map(|end| placed(hot, end)).collect();
@@ -35,6 +32,23 @@ pub(crate) async fn ends(parts: &Parts, limit: usize) -> Result<Vec<WaitingEnd>>
     all.sort_by_key(|end| end.life.ended_at);
     all.truncate(limit);
     Ok(all)
+}
+
+/// The oldest records of cold, without those of moves, which are dropped.
+async fn of_cold(parts: &Parts, limit: usize) -> Result<Vec<WaitingEnd>> {
+    loop {
+        let waiting = parts.cold.ends(limit).await?;
+        let (moves, ends): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|end| end.life.outcome == LifeOutcome::Done);
+        let moves: Vec<_> = moves.into_iter().map(|end| end.position).collect();
+        if moves.is_empty() || !ends.is_empty() {
+            return Ok(ends);
+        }
+        if parts.cold.remove_ends(&moves).await? == 0 {
+            return Ok(ends);
+        }
+    }
 }
 
 /// Removes records, each where it is.

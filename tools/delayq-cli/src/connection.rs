@@ -33,8 +33,9 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) cold_url: Option<String>,
     /// The horizon of the cold store, such as 1h; or DELAYQ_HORIZON. Default 1h.
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "SPAN",
-        value_parser = read_span)]
+    // An argument of a command that had this id would be taken for it.
+    #[arg(id = "cold_horizon", long = "horizon", global = true, help_heading = GLOBAL,
+        value_name = "SPAN", value_parser = read_span)]
     pub(crate) horizon: Option<Duration>,
     /// The profile to use; or DELAYQ_PROFILE, or the one of `delayq profile use`.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]

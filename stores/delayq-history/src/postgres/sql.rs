@@ -81,6 +81,7 @@ pub(super) const ADD_NAMESPACE: &str = "INSERT INTO {s}.namespaces (name) VALUES
 pub(super) const ADD_TYPES: &str = "INSERT INTO {s}.types (namespace, name) \
     SELECT $1, u.name FROM unnest($2) AS u(name) WHERE NOT EXISTS (SELECT 1 FROM {s}.types t \
     WHERE t.namespace = $1 AND t.name = u.name) ON CONFLICT DO NOTHING";
+/// A type that is not there any more, as after a restore, fails the statement.
 pub(super) const ADD: &str = "WITH added AS (INSERT INTO {s}.lives (type, submitted_at, due_at, \
     started_at, ended_at, run_ms, late_ms, fence, message_bytes, attempts, outcome, id, grp, \
     project, holder, error, errors, message) SELECT t.id, u.submitted_at, u.due_at, u.started_at, \
@@ -89,7 +90,7 @@ pub(super) const ADD: &str = "WITH added AS (INSERT INTO {s}.lives (type, submit
     FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
     AS u(name, submitted_at, due_at, started_at, ended_at, run_ms, late_ms, fence, message_bytes, \
     attempts, outcome, id, grp, project, holder, error, errors, message) \
-    JOIN {s}.types t ON t.namespace = $1 AND t.name = u.name ON CONFLICT DO NOTHING RETURNING 1) \
+    LEFT JOIN {s}.types t ON t.namespace = $1 AND t.name = u.name ON CONFLICT DO NOTHING RETURNING 1) \
     SELECT count(*) FROM added";
 /// The conditions and the limit follow.
 pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submitted_at, \

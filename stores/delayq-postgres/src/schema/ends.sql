@@ -1,31 +1,21 @@
 -- Records of tasks that end, for a history.
 
--- A header of a task; NULL if it has none, and if the headers are damaged.
-CREATE FUNCTION header_v1(p_headers text, p_name text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN p_headers::jsonb ->> p_name;
-EXCEPTION WHEN data_exception THEN
-    RETURN NULL;
-END $$;
-
 -- Records the ends of tasks that have not changed yet, and that the caller has locked.
 CREATE FUNCTION record_ends_v1(
     p_namespace text, p_keep bigint, p_tids tid[], p_outcome int, p_now bigint
 ) RETURNS void PINNED LANGUAGE sql AS $$
     INSERT INTO ends (namespace, type, id, outcome, submitted, due, ended, fence, is_running,
-            attempts, grp, project, holder, error, errors, size, message, bytes)
+            attempts, headers, holder, error, errors, size, message, bytes)
     SELECT p_namespace, x.type, x.id, p_outcome, x.submitted, coalesce(x.due, x.at), p_now,
         greatest(x.fence, x.settled, 0), x.state = 1,
-        coalesce(x.failures, 0) + coalesce(x.lock_expiries, 0) + (x.state = 1)::int, x.grp,
-        x.project, x.holder, x.last_error, x.errors, coalesce(octet_length(x.message), 0), x.kept,
-        64 + octet_length(x.id) + coalesce(octet_length(x.grp), 0)
-        + coalesce(octet_length(x.project), 0) + coalesce(octet_length(x.holder), 0)
+        coalesce(x.failures, 0) + coalesce(x.lock_expiries, 0) + (x.state = 1)::int, x.headers,
+        x.holder, x.last_error, x.errors, coalesce(octet_length(x.message), 0), x.kept,
+        64 + octet_length(x.id) + coalesce(octet_length(x.headers), 0)
+        + coalesce(octet_length(x.holder), 0)
         + coalesce(octet_length(x.last_error), 0) + coalesce(octet_length(x.errors), 0)
         + coalesce(octet_length(x.kept), 0)
     FROM (
         SELECT t.*,
-            CASE WHEN t.headers IS NOT NULL THEN header_v1(t.headers, 'group') END AS grp,
-            CASE WHEN t.headers IS NOT NULL THEN header_v1(t.headers, 'project') END AS project,
             CASE WHEN p_keep > 0
                 THEN substring(t.message FROM 1 FOR least(p_keep, 1 << 30)::int) END AS kept
         FROM tasks t WHERE t.ctid = ANY (p_tids)
