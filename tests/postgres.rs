@@ -320,8 +320,12 @@ async fn a_caller_that_goes_away_owes_no_wake_up() {
     let server = PostgresServer::start(&["fsync=off"]);
     let store = open(&server).await;
     let mut wakeups = store.wakeups();
+    // There is no answer before the caller has gone.
+    let mut held = SqlSession::open(&server, "postgres");
+    held.run("BEGIN; LOCK TABLE delayq.tasks IN EXCLUSIVE MODE;");
     let gone = tokio::time::timeout(Duration::ZERO, store.submit(vec![task(0)])).await;
     assert!(gone.is_err());
+    held.run("COMMIT;");
     let is_meant = async { while wakeups.next().await.unwrap() != Wakeup::Type(task_type()) {} };
     soon("a wake-up", is_meant).await;
     store.close().await;

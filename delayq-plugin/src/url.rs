@@ -215,7 +215,7 @@ enum Location<'a> {
 
 fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOptions)> {
     // A secret in a file or a variable often ends with the line break of its file.
-    let url = url.trim_end_matches(['\r', '\n']);
+    let url = without_break(url);
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let scheme = place.split_once(':').map(|(scheme, _)| scheme);
     let is_postgres = scheme.is_some_and(is_postgres);
@@ -290,6 +290,10 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
     Ok((place, options))
 }
 
+fn without_break(text: &str) -> &str {
+    text.trim_end_matches(['\r', '\n'])
+}
+
 /// Refuses a second durability class: one of the two would promise less than the other.
 fn set_class(class: &str, options: &mut StoreOptions, has_class: &mut bool) -> Result<()> {
     if std::mem::replace(has_class, true) {
@@ -325,7 +329,8 @@ fn without_class(place: &str, query: &str, options: &mut StoreOptions) -> Result
     let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
     let mut url = place.to_owned();
     let (mut separator, mut has_class) = ('?', false);
-    for option in query.split('&').filter(|option| !option.is_empty()) {
+    let options_of = query.split('&').map(without_break);
+    for option in options_of.filter(|option| !option.is_empty()) {
         if let Some(class) = option.strip_prefix("durability=") {
             set_class(class, options, &mut has_class)?;
             continue;

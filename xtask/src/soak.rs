@@ -223,10 +223,10 @@ mod tests {
         let lines = lines(60, false);
         let has = |end: &str| lines.iter().any(|line| line.ends_with(end));
         assert!(
-            has("run --store sqlite --seed 723 --seconds 400"),
+            has("run --store sqlite --seed 723 --seconds 342"),
             "{lines:?}"
         );
-        assert!(has("run --store redis-cluster --seed 911 --seconds 400"));
+        assert!(has("run --store redis-cluster --seed 911 --seconds 342"));
         assert!(
             has("power --store redis --seed 2 --cycles 266"),
             "{lines:?}"

@@ -44,6 +44,7 @@ fn options_of_the_redis_store_are_left_to_it() {
     let of = |url| parse(url, StoreOptions::default()).unwrap();
     for (url, rest) in [
         ("redis://h/0?durability=disk", "redis://h/0"),
+        ("redis://h?durability=disk&ca=a\n&\n", "redis://h?ca=a"),
         (
             "rediss://h?ca=a&durability=disk&replicas=2#insecure",
             "rediss://h?ca=a&replicas=2#insecure",
