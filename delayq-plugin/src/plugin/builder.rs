@@ -438,6 +438,6 @@ impl DelayQueuePluginBuilder {
     /// # Errors
     /// See [`StartError`]; nothing is running then.
     pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
-        start::start(self).await
+        Box::pin(start::start(self)).await
     }
 }

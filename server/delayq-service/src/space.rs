@@ -143,7 +143,9 @@ impl Spaces {
             let mut open = self.open.lock().await;
             Arc::clone(open.entry(namespace.clone()).or_default())
         };
-        let space = cell.get_or_try_init(|| self.open(namespace)).await?;
+        // Boxed: its future is deep, and part of that of every request.
+        let opened = cell.get_or_try_init(|| Box::pin(self.open(namespace)));
+        let space = opened.await?;
         Ok(Arc::clone(space))
     }
 

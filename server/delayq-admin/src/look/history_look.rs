@@ -35,18 +35,18 @@ impl HistoryAsk {
     pub(crate) fn query(&self) -> Result<HistoryQuery> {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut query = HistoryQuery::default();
-        query.task_type = read(&self.task_type, TaskType::new)?;
-        query.id = read(&self.id, TaskId::new)?;
+        query.task_type = read(&self.task_type, |text| TaskType::new(text))?;
+        query.id = read(&self.id, |text| TaskId::new(text))?;
         query.group = text(&self.group);
         query.project = text(&self.project);
         query.outcomes = read(&self.outcome, str::parse::<LifeOutcome>)?
             .into_iter()
             .collect();
         query.error = text(&self.error);
-        query.since = read(&self.since, IntoTime::into_time)?;
-        query.until = read(&self.until, IntoTime::into_time)?;
-        query.late_by = read(&self.late_by, IntoDelay::into_delay)?;
-        query.longer_than = read(&self.longer_than, IntoDelay::into_delay)?;
+        query.since = read(&self.since, |text| text.into_time())?;
+        query.until = read(&self.until, |text| text.into_time())?;
+        query.late_by = read(&self.late_by, |text| text.into_delay())?;
+        query.longer_than = read(&self.longer_than, |text| text.into_delay())?;
         query.limit = PAGE;
         query.after = read(&self.cursor, str::parse)?;
         query.check()?;
