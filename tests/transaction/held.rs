@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use delayq_plugin::{CancelOutcome, TaskState, seconds};
+use delayq_plugin::{CancelOutcome, TaskState, WorkerOptions, seconds};
+use tokio::sync::Notify;
 
 use crate::shop::{PAY, SHORT, Shop, pay, pay_job};
 
@@ -65,5 +66,38 @@ async fn a_worker_whose_task_is_held_by_others_is_told_in_time() {
     assert_eq!(at_once.load(Ordering::SeqCst), 0, "it was told to stop");
     tx.rollback().await.unwrap();
     running.reaches("o-1", TaskState::Done).await;
+    running.plugin.shutdown(seconds(1)).await;
+}
+
+/// A transaction of the application has cancelled a running task, and stays open while that ends.
+#[tokio::test]
+async fn an_end_that_a_transaction_holds_up_holds_up_no_other() {
+    let shop = Shop::open("beside");
+    let ends = Arc::new(Notify::new());
+    let waits = Arc::clone(&ends);
+    let running = shop
+        .start(WorkerOptions::default(), move |call| {
+            let waits = Arc::clone(&waits);
+            async move {
+                if call.order == "o-1" {
+                    waits.notified().await;
+                }
+                Ok(())
+            }
+        })
+        .await;
+    running.tasks.send(pay_job("o-1")).await.unwrap();
+    running.reaches("o-1", TaskState::Running).await;
+    let mut client = shop.client().await;
+    let tx = client.transaction().await.unwrap();
+    let cancel = "SELECT outcome FROM delayq.cancel($1, 'o-1')";
+    tx.query(cancel, &[&PAY]).await.unwrap();
+    ends.notify_one();
+    running.tasks.send(pay_job("o-2")).await.unwrap();
+    running.reaches("o-2", TaskState::Done).await;
+    tx.rollback().await.unwrap();
+    running.reaches("o-1", TaskState::Done).await;
+    let lost = running.plugin.health().await.handlers[0].locks_lost;
+    assert_eq!((running.calls(), lost), (2, 0));
     running.plugin.shutdown(seconds(1)).await;
 }
