@@ -8,7 +8,7 @@ mod task_history;
 
 pub use delayq_core::history::{KeptMessage, Life, LifeOutcome, Recording};
 pub use delayq_history::{
-    Forget, HistoryCursor, HistoryPage, HistoryQuery, HistoryRetention, HistoryStatus,
+    Forget, HistoryCursor, HistoryPage, HistoryQuery, HistoryRetention, HistorySink, HistoryStatus,
     HistoryStore, MAX_HISTORY_PAGE,
 };
 

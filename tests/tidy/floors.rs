@@ -113,6 +113,7 @@ const CRATES: [Crate; 20] = [
             "sqlite",
             "postgres",
             "mysql",
+            "sink",
             "store",
         ],
         above: &["delayq-core", "delayq-postgres"],
@@ -376,6 +377,7 @@ const CRATES: [Crate; 20] = [
     Crate {
         path: "server/delayq-service",
         floors: &[
+            "kafka_cluster",
             "server_metric",
             "problem",
             "json",
@@ -400,6 +402,7 @@ const CRATES: [Crate; 20] = [
             "pull",
             "place",
             "recorded_store",
+            "history_topic",
             "space",
             "access",
             "health",

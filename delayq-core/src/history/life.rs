@@ -102,6 +102,17 @@ impl Life {
         }
     }
 
+    /// What tells it from every other life in its namespace, as text: type, id, times of its submit
+    /// and its end, fence and outcome.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let (submitted, ended) = (self.submitted_at.as_millis(), self.ended_at.as_millis());
+        format!(
+            "{}/{}/{submitted}/{ended}/{}/{}",
+            self.task_type, self.id, self.fence, self.outcome
+        )
+    }
+
     /// How long after its due time its first known attempt started; `None` if none is known.
     #[must_use]
     pub fn late(&self) -> Option<Duration> {

@@ -19,6 +19,7 @@ use crate::push::{Guard, PushConfig};
 mod error;
 mod fronts;
 mod history;
+mod history_topic;
 mod limits;
 mod listeners;
 mod numbers;
@@ -33,6 +34,7 @@ pub use fronts::{
     BeanstalkConfig, GrapeConfig, LmstfyConfig, SpringConfig, TaskServiceConfig, TokenRule,
 };
 pub use history::HistoryPlan;
+pub use history_topic::HistoryTopicName;
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
@@ -42,7 +44,7 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 29] = [
     "listen",
     "store",
     "cold_url",
@@ -56,6 +58,7 @@ const OPTIONS: [&str; 28] = [
     "history",
     "history_record",
     "history_retention",
+    "history_topic",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -105,6 +108,8 @@ pub struct Config {
     pub history_record: String,
     /// How long the history keeps a life, as a span such as `365d`; without it for ever.
     pub history_retention: Option<String>,
+    /// A topic that gets a copy of the history, as `CLUSTER/TOPIC` with a cluster of `push.kafka`.
+    pub history_topic: Option<String>,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -197,6 +202,7 @@ impl Default for Config {
             history: None,
             history_record: "on".to_owned(),
             history_retention: None,
+            history_topic: None,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -334,6 +340,10 @@ impl Config {
             let text = error.reason.to_string();
             return Err(refused(error.option, &error.value, &text));
         }
+        if let Err(reason) = self.history_topic_name() {
+            let value = self.history_topic.as_deref().unwrap_or_default();
+            return Err(refused("history_topic", value, &reason));
+        }
         let horizon = self.horizon.as_str().into_delay();
         let horizon = horizon.map_err(|error| error.to_string());
         let horizon = horizon.map_err(|reason| refused("horizon", &self.horizon, &reason))?;
@@ -412,6 +422,14 @@ impl Config {
     pub fn history_plan(&self) -> Option<HistoryPlan> {
         // Cannot fail: the configuration was checked.
         HistoryPlan::of(self).ok().flatten()
+    }
+
+    /// The topic that gets a copy of the history, if there is one.
+    ///
+    /// # Errors
+    /// A text that says what to write.
+    pub fn history_topic_name(&self) -> Result<Option<HistoryTopicName>, String> {
+        HistoryTopicName::of(self)
     }
 
     /// The options for opening any store.
@@ -510,6 +528,8 @@ mod tests {
                 "[push.kafka.main]\nbrokers = \"\"",
                 "push.kafka.main.brokers",
             ),
+            ("history_topic = \"ended\"", "history_topic"),
+            ("history_topic = \"main/ended\"", "history_topic"),
             ("[beanstalk]\nnamespace = \"shop\"", "beanstalk.namespace"),
             ("[spring]\ntoken = \"optinal\"", "spring.token"),
         ] {

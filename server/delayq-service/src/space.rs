@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::history::HistoryRetention;
+use delayq_plugin::history::{HistoryRetention, HistorySink};
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
@@ -90,6 +90,8 @@ pub struct Spaces {
     book: Arc<PlaceBook>,
     names: BTreeSet<Namespace>,
     courier: Option<Arc<Courier>>,
+    /// A topic that gets a copy of every history.
+    topic: Option<Arc<dyn HistorySink>>,
     /// The known instances of applications.
     pub discovery: Arc<Discovery>,
     open: Mutex<HashMap<Namespace, Arc<OnceCell<Arc<Space>>>>>,
@@ -115,6 +117,10 @@ impl Spaces {
                 .map(|courier| courier.with_retention(config.store_options().retention))
                 .map(Arc::new),
             discovery,
+            #[cfg(feature = "kafka")]
+            topic: crate::history_topic::HistoryTopic::of(config),
+            #[cfg(not(feature = "kafka"))]
+            topic: None,
             open: Mutex::default(),
         }
     }
@@ -194,7 +200,11 @@ impl Spaces {
         };
         let timeout = self.config.store_options().call_timeout;
         let history = plan.map(|plan| plan.open(namespace.clone(), timeout));
-        let history = history.transpose()?.map(Arc::new);
+        let history = history.transpose()?.map(|history| match &self.topic {
+            Some(topic) => history.copied_to(Arc::clone(topic)),
+            None => history,
+        });
+        let history = history.map(Arc::new);
         let tasks = match history {
             Some(history) => service(door).with_history(history),
             None => service(door),

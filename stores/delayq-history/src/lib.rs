@@ -7,7 +7,7 @@
 //!
 //! The floors, each using only those before it: `page`, `query`, `retention`, `forget`, `status`
 //! (nouns) · `month`, `filter` (conditions in SQL), `backend` (the contract of a database) ·
-//! `sqlite`, `postgres`, `mysql` · `store`. Each database has its SQL in a module of its own.
+//! `sqlite`, `postgres`, `mysql` · `sink` · `store`. Each database has its SQL in a module of its own.
 
 #![cfg_attr(
     not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
@@ -26,6 +26,7 @@ mod page;
 mod postgres;
 mod query;
 mod retention;
+mod sink;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod status;
@@ -35,5 +36,6 @@ pub use forget::Forget;
 pub use page::{HistoryCursor, HistoryPage};
 pub use query::{HistoryQuery, MAX_HISTORY_PAGE};
 pub use retention::HistoryRetention;
+pub use sink::HistorySink;
 pub use status::HistoryStatus;
 pub use store::HistoryStore;

@@ -1,6 +1,7 @@
 //! The history of a namespace in a database.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::error::{Error, Result};
@@ -13,6 +14,7 @@ use crate::forget::Forget;
 use crate::page::HistoryPage;
 use crate::query::{HistoryQuery, MAX_HISTORY_PAGE};
 use crate::retention::HistoryRetention;
+use crate::sink::HistorySink;
 use crate::status::HistoryStatus;
 
 /// The forms of a URL, for errors.
@@ -44,6 +46,7 @@ pub struct HistoryStore {
     namespace: Namespace,
     timeout: Duration,
     backend: OnceCell<Box<dyn Backend>>,
+    copies: Vec<Arc<dyn HistorySink>>,
 }
 
 impl fmt::Debug for HistoryStore {
@@ -75,7 +78,15 @@ impl HistoryStore {
             namespace,
             timeout,
             backend: OnceCell::new(),
+            copies: Vec::new(),
         })
+    }
+
+    /// The same history, whose records also go to `sink`, before the database has them.
+    #[must_use]
+    pub fn copied_to(mut self, sink: Arc<dyn HistorySink>) -> Self {
+        self.copies.push(sink);
+        self
     }
 
     /// The database, without secrets.
@@ -139,6 +150,9 @@ impl HistoryStore {
     pub async fn record(&self, lives: &[Life]) -> Result<u64> {
         if lives.is_empty() {
             return Ok(0);
+        }
+        for sink in &self.copies {
+            sink.record(&self.namespace, lives).await?;
         }
         self.backend().await?.record(&self.namespace, lives).await
     }
