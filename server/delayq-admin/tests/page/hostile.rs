@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delayq_admin::{Admin, Role, Viewer};
+use delayq_plugin::history::{Life, LifeOutcome};
 use delayq_plugin::{Clock, DelayQueueJob, InstanceId, InstanceInfo, TaskId, TaskType};
 use scraper::{Html, Node};
 
@@ -81,6 +82,12 @@ impl Planted {
             let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id("later");
             shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
         }
+        let task_type = TaskType::new(&*name).unwrap();
+        let id_of_life = TaskId::new(&*id).unwrap();
+        let mut life = Life::new(task_type, id_of_life, LifeOutcome::Dead, shop.clock.now());
+        let own = || Some(text.to_owned());
+        (life.group, life.project, life.holder, life.error) = (own(), own(), own(), own());
+        shop.history.record(&[life]).await.unwrap();
         let query = |path: &str, fields: &[(&str, &str)]| format!("{path}?{}", encoded(fields));
         let of = ("type", &*name);
         let short: String = text.chars().take(300).collect();
@@ -113,6 +120,8 @@ impl Planted {
             "/log".to_owned(),
             query("/log", &[("actor", &short), ("text", &short)]),
             "/health".to_owned(),
+            "/history".to_owned(),
+            query("/history", &[("since", &format!("no time {short}"))]),
         ];
         Self { shop, paths }
     }
