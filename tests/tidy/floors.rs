@@ -120,7 +120,7 @@ const CRATES: [Crate; 20] = [
     Crate {
         path: "stores/delayq-tiered",
         floors: &[
-            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate", "ends",
+            "options", "far", "counts", "trouble", "parts", "change", "submit", "operate", "ends",
             "promoter", "store",
         ],
         above: &["delayq-core"],

@@ -59,6 +59,11 @@ impl Parts {
         format!("tiered({}, {})", self.hot.name(), self.cold.name())
     }
 
+    /// The error of a change that was begun in cold.
+    pub(crate) fn doubt(&self, error: &Error) -> Error {
+        Error::indeterminate(self.name(), error.to_string())
+    }
+
     pub(crate) fn lead(&self) -> Duration {
         self.options.lead
     }

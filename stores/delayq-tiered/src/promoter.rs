@@ -142,7 +142,7 @@ fn woken(
 /// Moves the tasks of a type until the end of the store.
 async fn serve(mut mover: Mover, wake: Arc<Notify>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
-        let wait = mover.move_due().await;
+        let wait = mover.move_due(&stopped).await;
         tokio::select! {
             () = mover.sleep(wait) => {}
             () = wake.notified() => {}
