@@ -14,13 +14,14 @@
 //! whose move was broken off is moved again once its lock has expired.
 //!
 //! The floors, each using only those above it: `options` · `far` (a task in its form for cold, and
-//! back) · `counts`, `trouble` (what is known of cold) · `parts` (the two stores) · `change` (by
-//! id) · `submit` · `operate` · `promoter` · `store`.
+//! back) · `counts`, `marks`, `trouble` (what is known of cold) · `parts` (the two stores) ·
+//! `change` (by id) · `submit` · `operate` · `promoter` · `store`.
 
 mod change;
 mod counts;
 mod ends;
 mod far;
+mod marks;
 mod operate;
 mod options;
 mod parts;

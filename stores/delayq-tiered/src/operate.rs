@@ -24,21 +24,25 @@ pub(crate) async fn types(parts: &Parts) -> Result<Vec<TaskType>> {
     Ok(types)
 }
 
-/// Changes settings: the limit of scheduled tasks in both stores, the others where tasks run.
+/// Changes settings. Those of the records of ends are cold's, too: it is told later if it is away,
+/// unless nobody is there to do it.
 pub(crate) async fn configure(
     parts: &Parts,
     task_type: &TaskType,
     settings: &TypeSettings,
 ) -> Result<()> {
     parts.hot.configure_type(task_type, settings).await?;
-    let mut bound = TypeSettings::default();
-    bound.max_pending = settings.max_pending;
-    bound.history = settings.history;
-    if bound != TypeSettings::default() {
-        parts.cold.configure_type(task_type, &bound).await?;
-    }
     parts.counts.forget(task_type);
-    Ok(())
+    let mut own = TypeSettings::default();
+    own.history = settings.history;
+    if own == TypeSettings::default() {
+        return Ok(());
+    }
+    parts.marks.keep(task_type, own);
+    match parts.marks.tell(&*parts.cold, task_type).await {
+        Err(error) if parts.options.moves_nothing || !error.is_transient() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The counts of both stores. A task that is being moved counts as scheduled.
@@ -179,7 +183,7 @@ pub(crate) async fn drop_type(parts: &Parts, task_type: &TaskType) -> Result<()>
     parts.hot.drop_type(task_type).await?;
     parts.cold.drop_type(task_type).await?;
     parts.counts.forget(task_type);
-    Ok(())
+    parts.marks.remove(&*parts.hot, task_type).await
 }
 
 /// Audits both stores, and looks for ids that both have.

@@ -79,6 +79,7 @@ async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
         for task_type in parts.cold.types().await.unwrap_or_default() {
+            parts.marks.tell(&*parts.cold, &task_type).await.ok();
             woken(&parts, &mut loops, &of_loops, task_type);
         }
         let again = pause(parts.options.poll);

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::change::{self, Change};
 use crate::counts::Counts;
+use crate::marks::Marks;
 use crate::options::TierOptions;
 use crate::parts::{Parts, pause};
 use crate::promoter::Promoters;
@@ -63,6 +64,7 @@ impl TieredStore {
             cold,
             options,
             counts: Counts::default(),
+            marks: Marks::default(),
             trouble: Trouble::default(),
             hurry: Notify::new(),
         });

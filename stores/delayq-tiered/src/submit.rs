@@ -69,7 +69,7 @@ async fn all_near(parts: &Parts, tasks: &[NewTask]) -> bool {
         }
     }
     for task_type in types {
-        let count = parts.counts.of(&*parts.cold, task_type).await;
+        let count = parts.count(task_type).await;
         if !count.is_ok_and(|count| count.tasks == 0) {
             return false;
         }
@@ -112,8 +112,7 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
 async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
     let is_far = parts.is_far(task.when);
     if !is_far {
-        let count = parts.counts.of(&*parts.cold, &task.task_type).await;
-        if count.map_err(unasked)?.tasks == 0 {
+        if parts.count(&task.task_type).await?.tasks == 0 {
             return Ok(Route::Hot);
         }
     }
@@ -231,10 +230,9 @@ struct Room {
     limit: u64,
 }
 
-/// The room of a type; `None` without a limit, and if hot alone counts.
+/// The room of a type; `None` without a limit, which is a setting of hot.
 async fn room(parts: &Parts, task_type: &TaskType) -> Result<Option<Room>> {
-    let count = parts.counts.of(&*parts.cold, task_type).await?;
-    let Some(limit) = count.limit else {
+    let Some(limit) = parts.counts.limit(&*parts.hot, task_type).await? else {
         return Ok(None);
     };
     let cold = parts.cold.stats(task_type).await?;
@@ -265,10 +263,15 @@ async fn to_cold_store(
     if far.is_empty() {
         return Vec::new();
     }
-    let (mut sent, mut batch) = (Vec::new(), Vec::new());
+    let (mut sent, mut batch, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for (at, task, place) in far {
-        sent.push((at, place, task.headers.clone()));
-        batch.push(task);
+        match introduce(parts, &task.task_type).await {
+            Ok(()) => {
+                sent.push((at, place, task.headers.clone()));
+                batch.push(task);
+            }
+            Err(error) => refused.push((at, Some(Err(unasked(error))))),
+        }
     }
     let answers = sent.into_iter().zip(parts.cold.submit(batch).await);
     let judged = answers.map(|((at, place, headers), answer)| async move {
@@ -290,7 +293,14 @@ async fn to_cold_store(
         };
         (at, judged)
     });
-    join_all(judged).await
+    refused.extend(join_all(judged).await);
+    refused
+}
+
+/// Has both stores know a type before its first far task.
+async fn introduce(parts: &Parts, task_type: &TaskType) -> Result<()> {
+    parts.marks.mark(&*parts.hot, task_type).await?;
+    parts.marks.tell(&*parts.cold, task_type).await
 }
 
 /// Looks whether hot has the id of a task that cold has just accepted, due at `due_at`. Then hot
