@@ -120,8 +120,8 @@ const CRATES: [Crate; 20] = [
     Crate {
         path: "stores/delayq-tiered",
         floors: &[
-            "options", "far", "counts", "marks", "trouble", "parts", "change", "submit", "operate",
-            "ends", "promoter", "store",
+            "options", "far", "counts", "marks", "pair", "trouble", "parts", "late", "change",
+            "submit", "operate", "ends", "promoter", "store",
         ],
         above: &["delayq-core"],
     },

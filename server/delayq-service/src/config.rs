@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
-use delayq_plugin::store::{DEFAULT_HORIZON, Durability, MIN_HORIZON, StoreOptions};
+use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
 use figment::error::Kind;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::discovery::ServiceConfig;
 use crate::push::{Guard, PushConfig};
 
+mod cold;
 mod error;
 mod fronts;
 mod history;
@@ -187,7 +188,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
             store: "sqlite:delayq-server.sqlite".to_owned(),
             cold_url: None,
-            horizon: "1h".to_owned(),
+            horizon: cold::HORIZON.to_owned(),
             log: LogConfig::default(),
             bootstrap_token: None,
             bootstrap_token_file: None,
@@ -334,12 +335,7 @@ impl Config {
             let text = error.reason.to_string();
             return Err(refused(error.option, &error.value, &text));
         }
-        let horizon = self.horizon.as_str().into_delay();
-        let horizon = horizon.map_err(|error| error.to_string());
-        let horizon = horizon.map_err(|reason| refused("horizon", &self.horizon, &reason))?;
-        if horizon < MIN_HORIZON {
-            return Err(refused("horizon", &self.horizon, "use at least 5m"));
-        }
+        cold::check(self)?;
         for (name, cluster) in &self.push.kafka {
             if cluster.brokers.is_empty() {
                 let option = format!("push.kafka.{name}.brokers");
@@ -395,9 +391,10 @@ impl Config {
     /// The store for tasks of the far future behind this pool, or behind the server's own store;
     /// `None` if there is none.
     pub fn cold_store(&self, pool: Option<&str>) -> Option<ColdStore> {
-        let url = self.cold_url.as_deref().filter(|_| pool.is_none())?;
-        let horizon = self.horizon.as_str().into_delay();
-        Some(ColdStore::new(url).horizon(horizon.unwrap_or(DEFAULT_HORIZON)))
+        match pool {
+            None => cold::of(self),
+            Some(_) => None,
+        }
     }
 
     /// The text of the first token, if the configuration gives it, in itself or in a file.

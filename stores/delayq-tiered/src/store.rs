@@ -12,10 +12,12 @@ use delayq_core::task::Headers;
 use delayq_core::{
     Error, NewTask, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When, millis,
 };
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::change::{self, Change};
 use crate::counts::Counts;
+use crate::late::{LateStore, Later};
 use crate::marks::Marks;
 use crate::options::TierOptions;
 use crate::parts::{Parts, pause};
@@ -59,6 +61,32 @@ impl TieredStore {
     ) -> Result<Arc<Self>> {
         options.check()?;
         refuse_unlike(&*hot, &*cold)?;
+        Self::start(hot, cold, options, None)
+    }
+
+    /// The same over a cold store that is away. It is opened once it is back; until then its calls
+    /// are `Unavailable`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a horizon below five minutes, and for a retention of two minutes or less.
+    pub fn open_before_cold(
+        hot: Arc<dyn Store>,
+        cold: Later,
+        options: TierOptions,
+    ) -> Result<Arc<Self>> {
+        options.check()?;
+        let late = Arc::new(LateStore::new(cold.name, cold.options));
+        let opened = Arc::clone(&late);
+        let opening = Box::pin(async move { opened.open(cold.opener).await });
+        Self::start(hot, late, options, Some(opening))
+    }
+
+    fn start(
+        hot: Arc<dyn Store>,
+        cold: Arc<dyn Store>,
+        options: TierOptions,
+        opening: Option<BoxFuture<'static, ()>>,
+    ) -> Result<Arc<Self>> {
         let parts = Arc::new(Parts {
             hot,
             cold,
@@ -71,7 +99,7 @@ impl TieredStore {
         let promoters = if parts.options.moves_nothing {
             None
         } else {
-            Some(Promoters::start(Arc::clone(&parts))?)
+            Some(Promoters::start(Arc::clone(&parts), opening)?)
         };
         Ok(Arc::new(Self { parts, promoters }))
     }
