@@ -72,9 +72,9 @@ impl ColdStore {
     /// [`open_store`](crate::open_store).
     ///
     /// # Errors
-    /// Those of [`open_store`](crate::open_store) for either store, except that a cold store that is
-    /// away is opened later. `InvalidInput` if both URLs name the same place or the cold store has
-    /// tasks of another hot one, for a horizon below five minutes, and for a retention of two
+    /// Those of [`open_store`](crate::open_store) for either store, except that a cold store that
+    /// is away is opened later. `InvalidInput` if both URLs name the same place or the cold store
+    /// has tasks of another hot one, for a horizon below five minutes, and for a retention of two
     /// minutes or less.
     pub async fn open(&self, hot: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
         self.between(hot, options, true).await

@@ -15,7 +15,8 @@
 //!
 //! The floors, each using only those above it: `options` · `far` (a task in its form for cold, and
 //! back) · `counts`, `marks`, `trouble` (what is known of cold) · `pair` (whose it is) · `parts`
-//! (the two stores) · `late` (a cold store that is opened later) · `change` (by id) · `submit` · `operate` · `promoter` · `store`.
+//! (the two stores) · `late` (a cold store that is opened later) · `change` (by id) · `submit` ·
+//! `operate`, `ends` · `promoter` · `store`.
 
 mod change;
 mod counts;

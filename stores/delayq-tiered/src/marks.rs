@@ -42,11 +42,18 @@ impl Marks {
 
     /// True if a type may have far tasks, by what hot knows.
     pub(crate) async fn has(&self, hot: &dyn Store, task_type: &TaskType) -> bool {
-        let folder = hot.folder(FOLDER).await;
-        let is_it = |name: &str| name == task_type.as_str();
-        folder.map_or(true, |folder| {
-            folder.documents.iter().any(|one| is_it(&one.name))
-        })
+        let types = self.types(hot).await;
+        types.map_or(true, |types| types.contains(task_type))
+    }
+
+    /// The types that have, or had, far tasks.
+    ///
+    /// # Errors
+    /// Those of hot.
+    pub(crate) async fn types(&self, hot: &dyn Store) -> Result<Vec<TaskType>> {
+        let folder = hot.folder(FOLDER).await?;
+        let names = folder.documents.iter().map(|one| TaskType::new(&one.name));
+        Ok(names.filter_map(Result::ok).collect())
     }
 
     /// Removes the mark of a type that is dropped.

@@ -15,10 +15,13 @@ use crate::counts::owned;
 use crate::far::show;
 use crate::parts::{Parts, is_live, may_be_moved};
 
-/// The types of both stores.
+/// The types of both stores. While cold is away, hot knows those that it has.
 pub(crate) async fn types(parts: &Parts) -> Result<Vec<TaskType>> {
     let mut types = parts.hot.types().await?;
-    types.extend(parts.cold.types().await?);
+    types.extend(match parts.cold.types().await {
+        Err(error) if error.is_transient() => parts.marks.types(&*parts.hot).await?,
+        types => types?,
+    });
     types.sort();
     types.dedup();
     Ok(types)
@@ -45,10 +48,15 @@ pub(crate) async fn configure(
     }
 }
 
-/// The counts of both stores. A task that is being moved counts as scheduled.
+/// The counts of both stores. A task that is being moved counts as scheduled. While cold is away,
+/// types without far tasks are counted by hot.
 pub(crate) async fn stats(parts: &Parts, task_type: &TaskType) -> Result<TypeStats> {
     // Cold first: a task that moves in between is counted twice, and never missing.
-    let mut cold = parts.cold.stats(task_type).await?;
+    let mut cold = match parts.cold.stats(task_type).await {
+        Ok(cold) => cold,
+        Err(error) if parts.marks.has(&*parts.hot, task_type).await => return Err(error),
+        Err(_) => return parts.hot.stats(task_type).await,
+    };
     let hot = parts.hot.stats(task_type).await?;
     cold.scheduled += cold.running;
     (cold.running, cold.due) = (0, 0);

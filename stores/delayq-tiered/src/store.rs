@@ -104,7 +104,10 @@ impl TieredStore {
         Ok(Arc::new(Self { parts, promoters }))
     }
 
-    /// Waits until no task of cold is due and none is being moved, at most ten seconds. For tests.
+    /// Waits until no task of cold is due and none is being moved. For tests.
+    ///
+    /// # Errors
+    /// `Unavailable` if that takes ten seconds.
     #[doc(hidden)]
     pub async fn has_moved_all(&self) -> Result<()> {
         for _ in 0..5_000 {
@@ -114,11 +117,12 @@ impl TieredStore {
                 is_idle &= stats.due == 0 && stats.running == 0;
             }
             if is_idle {
-                break;
+                return Ok(());
             }
             pause(millis(2)).await;
         }
-        Ok(())
+        let detail = "there are still tasks to be moved";
+        Err(Error::unavailable(self.parts.name(), detail))
     }
 }
 

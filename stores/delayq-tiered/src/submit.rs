@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use delayq_core::store::{CancelOutcome, ChangeOutcome, SubmitOutcome};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, MAX_BATCH, SubmitOutcome};
 use delayq_core::{
     Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
@@ -47,8 +47,9 @@ pub(crate) async fn submit(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
     while rest.peek().is_some() {
         // Equal ids are judged in order, one after the other.
         let (mut part, mut ids) = (Vec::new(), HashSet::new());
-        while let Some(task) =
-            rest.next_if(|task| ids.insert((task.task_type.clone(), task.id.clone())))
+        while part.len() < MAX_BATCH
+            && let Some(task) =
+                rest.next_if(|task| ids.insert((task.task_type.clone(), task.id.clone())))
         {
             part.push(task);
         }

@@ -109,6 +109,9 @@ async fn a_process_that_starts_without_cold_takes_near_tasks_of_types_without_fa
     let settings = settings.history(Some(KeptMessage::Whole));
     store.configure_type(&free, &settings).await.unwrap();
     accept(store, near.clone()).await;
+    assert_eq!(store.stats(&free).await.unwrap().scheduled, 1);
+    let types = [free.clone(), task_type()];
+    assert_eq!(store.types().await, Ok(types.to_vec()));
     let refused = store.submit(vec![job("a", When::After(millis(0)))]).await;
     let refused = refused[0].clone().unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
