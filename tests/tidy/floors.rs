@@ -121,8 +121,8 @@ const CRATES: [Crate; 20] = [
     Crate {
         path: "stores/delayq-tiered",
         floors: &[
-            "options", "far", "counts", "trouble", "parts", "submit", "change", "operate", "ends",
-            "promoter", "store",
+            "options", "far", "counts", "marks", "pair", "trouble", "parts", "late", "change",
+            "submit", "operate", "ends", "promoter", "store",
         ],
         above: &["delayq-core"],
     },

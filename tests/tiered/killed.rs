@@ -133,6 +133,10 @@ async fn servers_that_are_killed_lose_nothing_and_no_task_runs_early_or_twice() 
     is_over.store(true, Ordering::Relaxed);
     let (_redis, _postgres, kills) = killer.await.unwrap();
     println!("{kills} kills");
+    assert!(
+        kills >= 4,
+        "the moves were over before the servers were killed"
+    );
     for (id, due) in &due {
         let life = &lives[id];
         assert!(life.first.len() <= 1, "{id} was born twice: {life:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use delayq_core::operate::Operate;
 use delayq_core::store::StoreOptions;
 use delayq_core::{
-    Clock, NewTask, Store, SystemClock, TaskId, TaskType, When, hours, millis, seconds,
+    Clock, NewTask, Store, SystemClock, TaskId, TaskType, When, hours, millis, minutes, seconds,
 };
 use delayq_postgres::PostgresStore;
 use delayq_redis::RedisStore;
@@ -95,17 +95,18 @@ async fn far_tasks_take_no_memory_of_redis_and_are_moved_in_time() {
         .plus(seconds(if cfg!(feature = "soak") { 40 } else { 12 }));
     fill(&store, "soon", When::At(due)).await;
     let in_hot = async || hot.stats(&task_type()).await.unwrap().scheduled;
-    while in_hot().await == 0 {
-        SystemClock
-            .sleep_until(SystemClock.elapsed() + millis(1))
-            .await;
-    }
+    let end = SystemClock.elapsed() + minutes(3);
+    let until = async |count: u64| {
+        while in_hot().await < count {
+            assert!(SystemClock.elapsed() < end, "{} of {count}", in_hot().await);
+            SystemClock
+                .sleep_until(SystemClock.elapsed() + millis(1))
+                .await;
+        }
+    };
+    until(1).await;
     let began = SystemClock.elapsed();
-    while in_hot().await < u64::from(TASKS) {
-        SystemClock
-            .sleep_until(SystemClock.elapsed() + millis(1))
-            .await;
-    }
+    until(u64::from(TASKS)).await;
     let took = SystemClock.elapsed().saturating_sub(began).as_secs_f64();
     println!("moved {:.0} tasks/s", f64::from(TASKS) / took);
     store.close().await;

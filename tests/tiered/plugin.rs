@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{
-    CancelOutcome, ColdStore, Config, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder,
-    TaskContext, TaskResult, TaskState, TaskSubmitService, TaskWorker, WorkerOptions, days, hours,
-    minutes, open_store, seconds,
+    CancelOutcome, ChangeOutcome, Clock, ColdStore, Config, DelayQueueJob, DelayQueuePlugin,
+    DelayQueuePluginBuilder, SystemClock, TaskContext, TaskResult, TaskState, TaskSubmitService,
+    TaskWorker, WorkerOptions, days, hours, millis, minutes, open_store, seconds,
 };
+use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use tokio::sync::mpsc;
 
@@ -84,7 +85,11 @@ async fn an_application_sends_finds_changes_and_runs_far_tasks() {
         TaskState::Cancelled
     );
     // Its instances run what it asks for.
-    let _ = looking.run_now("job", "b").await.unwrap();
+    let asked_at = SystemClock.now();
+    match looking.run_now("job", "b").await {
+        Ok(ChangeOutcome::Changed { due_at }) => assert!(due_at.since(asked_at) < seconds(30)),
+        other => panic!("{other:?}"),
+    }
     let ran = tokio::time::timeout(seconds(30), told.recv()).await;
     assert_eq!(ran.unwrap().as_deref(), Some("b"));
     assert!(plugin.health().await.is_ok());
@@ -100,6 +105,7 @@ async fn a_mistake_in_the_settings_of_a_cold_store_fails_the_start() {
     };
     let cold = url("cold.sqlite");
     let same = url("hot.sqlite");
+    let twin = url("./hot.sqlite");
     for (one, word) in [
         (
             of(&|one| one.horizon(hours(1))),
@@ -114,6 +120,7 @@ async fn a_mistake_in_the_settings_of_a_cold_store_fails_the_start() {
             "retention",
         ),
         (of(&|one| one.cold_store(&same)), "another place"),
+        (of(&|one| one.cold_store(&twin)), "another name"),
         (of(&|one| one.cold_store("postgre://h/d")), "store URL"),
     ] {
         let error = one.start().await.err().map(|error| error.to_string());
@@ -126,4 +133,44 @@ async fn a_mistake_in_the_settings_of_a_cold_store_fails_the_start() {
     let both = builder().0.store(Arc::new(memory)).cold_store(&cold);
     let error = both.start().await.err().map(|error| error.to_string());
     assert!(error.is_some_and(|text| text.contains("cold_store")));
+}
+
+/// Near tasks do without the cold store, and far ones are accepted once it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_starts_while_its_cold_store_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut postgres = PostgresServer::start(&[]);
+    let cold = postgres.url();
+    postgres.kill();
+    let (one, mut told) = builder();
+    let one = one.url(format!(
+        "sqlite:{}",
+        folder.path().join("hot.sqlite").display()
+    ));
+    let one = one.cold_store(&cold).call_timeout(seconds(2));
+    let plugin = one.start().await.unwrap();
+    let tasks = plugin.submit_service();
+    tasks.send(job("near")).await.unwrap();
+    assert_eq!(told.recv().await.as_deref(), Some("near"));
+    let refused = tasks.send(job("far").after(days(1))).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("away at the start"),
+        "{refused}"
+    );
+    assert!(!plugin.health().await.is_ok());
+    postgres.restart();
+    let end = SystemClock.elapsed() + seconds(30);
+    while let Err(error) = tasks.send(job("far").after(days(1))).await {
+        assert!(SystemClock.elapsed() < end, "{error}");
+        SystemClock
+            .sleep_until(SystemClock.elapsed() + millis(20))
+            .await;
+    }
+    let changed = tasks.run_now("job", "far").await;
+    assert!(
+        matches!(changed, Ok(ChangeOutcome::Changed { .. })),
+        "{changed:?}"
+    );
+    assert_eq!(told.recv().await.as_deref(), Some("far"));
+    plugin.shutdown(seconds(5)).await;
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
 use delayq_core::{Result, Store};
-use delayq_tiered::{DEFAULT_HORIZON, TierOptions, TieredStore};
+use delayq_tiered::{DEFAULT_HORIZON, Later, Opener, TierOptions, TieredStore, check_pair};
+use tracing::warn;
 
-use super::{StoreUrl, open_store, open_store_once, refuse_missing_file};
+use super::{StoreUrl, open_store, open_store_once, parse, refuse_missing_file};
 
 /// A second store, where tasks of the far future wait: see the guide's page on the cold store.
 ///
@@ -71,8 +72,10 @@ impl ColdStore {
     /// [`open_store`](crate::open_store).
     ///
     /// # Errors
-    /// Those of [`open_store`](crate::open_store) for either store. `InvalidInput` if both URLs are
-    /// the same, for a horizon below five minutes, and for a retention of two minutes or less.
+    /// Those of [`open_store`](crate::open_store) for either store, except that a cold store that
+    /// is away is opened later. `InvalidInput` if both URLs name the same place or the cold store
+    /// has tasks of another hot one, for a horizon below five minutes, and for a retention of two
+    /// minutes or less.
     pub async fn open(&self, hot: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
         self.between(hot, options, true).await
     }
@@ -95,36 +98,102 @@ impl ColdStore {
         self.open(hot, options).await
     }
 
+    /// Refuses a cold store that cannot be kept behind the store of `hot`, as far as that can be
+    /// told without opening them.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a URL of another form or that of `hot`, for a horizon below five minutes,
+    /// and for a retention of two minutes or less.
+    pub fn check(&self, hot: &str, options: &StoreOptions) -> Result<()> {
+        parse(&self.url, options.clone())?;
+        if self.url.trim_end() == hot.trim_end() {
+            let reason = "it is that of the hot store: name another place";
+            return Err(delayq_core::Error::invalid("URL of the cold store", reason));
+        }
+        self.tier(options).check()
+    }
+
+    fn tier(&self, options: &StoreOptions) -> TierOptions {
+        let tier = TierOptions::new(self.horizon, options);
+        if self.moves_nothing {
+            tier.moving_nothing()
+        } else {
+            tier
+        }
+    }
+
     async fn between(
         &self,
         hot: &str,
         options: StoreOptions,
         waits: bool,
     ) -> Result<Arc<dyn Store>> {
-        let own = self.url.trim_end();
-        if own == hot.trim_end() {
-            let reason = "it is that of the hot store: name another place";
-            return Err(delayq_core::Error::invalid("URL of the cold store", reason));
-        }
-        let mut tier = TierOptions::new(self.horizon, &options);
-        if self.moves_nothing {
-            tier = tier.moving_nothing();
-        }
-        tier.check()?;
+        self.check(hot, &options)?;
+        let tier = self.tier(&options);
+        let own = self.url.trim_end().to_owned();
         let (near, far) = if waits {
             let near = open_store(hot, options.clone()).await?;
-            (near, open_store(own, options).await)
+            (near, open_store(&own, options.clone()).await)
         } else {
             let near = open_store_once(hot, options.clone()).await?;
-            (near, open_store_once(own, options).await)
+            (near, open_store_once(&own, options.clone()).await)
         };
-        match far {
-            Ok(far) => Ok(TieredStore::open(near, far, tier)?),
+        let opened = match far {
+            Ok(far) => {
+                let opened = pair(&near, &far, tier, !self.moves_nothing).await;
+                if opened.is_err() {
+                    far.close().await;
+                }
+                opened
+            }
+            // Near tasks do without it. An operator's program does not.
+            Err(delayq_core::Error::Unavailable { store, detail }) if !self.moves_nothing => {
+                warn!(%store, %detail, "the cold store is away at the start");
+                TieredStore::open_before_cold(near.clone(), later(store, own, &near, options), tier)
+            }
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(store) => Ok(store),
             Err(error) => {
                 near.close().await;
                 Err(error)
             }
         }
+    }
+}
+
+/// Opens the tier over two stores that belong together.
+async fn pair(
+    near: &Arc<dyn Store>,
+    far: &Arc<dyn Store>,
+    tier: TierOptions,
+    is_owner: bool,
+) -> Result<Arc<TieredStore>> {
+    check_pair(&**near, &**far, is_owner).await?;
+    TieredStore::open(Arc::clone(near), Arc::clone(far), tier)
+}
+
+/// How the cold store is opened once it is back.
+fn later(name: String, url: String, near: &Arc<dyn Store>, options: StoreOptions) -> Later {
+    let (near, again) = (Arc::clone(near), options.clone());
+    let opener: Opener = Box::new(move || {
+        let (near, url, options) = (Arc::clone(&near), url.clone(), again.clone());
+        Box::pin(async move {
+            let far = open_store_once(&url, options).await?;
+            match check_pair(&*near, &*far, true).await {
+                Ok(()) => Ok(far),
+                Err(error) => {
+                    far.close().await;
+                    Err(error)
+                }
+            }
+        })
+    });
+    Later {
+        name,
+        options,
+        opener,
     }
 }
 

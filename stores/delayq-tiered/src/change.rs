@@ -3,10 +3,10 @@
 
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::task::Headers;
-use delayq_core::{Error, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When};
+use delayq_core::{Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When};
 
 use crate::far::{MARK, earlier, is_on_its_way, show};
-use crate::parts::{Parts, is_live, unasked};
+use crate::parts::{Parts, is_live, may_be_moved, unasked};
 
 /// A change of a task that is scheduled.
 #[derive(Clone, Debug)]
@@ -90,13 +90,22 @@ pub(crate) async fn cancel(
     if matches!(near, CancelOutcome::Cancelled | CancelOutcome::Running) {
         return Ok(near);
     }
+    out_of_doubt(parts, task_type, id).await?;
     let far = parts.cold.cancel(task_type, id).await?;
     match far {
         CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Dead) => return Ok(far),
-        CancelOutcome::Running => parts
-            .moved(task_type, id)
-            .await
-            .map_err(|error| doubt(parts, &error))?,
+        CancelOutcome::Running => {
+            let moved = parts.moved(task_type, id).await;
+            // From here on the task may be cancelled in cold.
+            let near = parts.hot.cancel(task_type, id).await;
+            let near = near.map_err(|error| parts.doubt(&error))?;
+            return match (near, moved) {
+                // The mark of this cancel has ended it in cold.
+                (CancelOutcome::NotFound, Ok(())) => Ok(CancelOutcome::Cancelled),
+                (CancelOutcome::Cancelled | CancelOutcome::Running, _) | (_, Ok(())) => Ok(near),
+                (_, Err(error)) => Err(parts.doubt(&error)),
+            };
+        }
         _ => {}
     }
     let near = parts.hot.cancel(task_type, id).await?;
@@ -107,16 +116,20 @@ pub(crate) async fn cancel(
             state.map_or(near, CancelOutcome::Finished)
         }
         _ if is_known(&near, &none) => near,
-        // The mark of this cancel has ended it in cold.
-        CancelOutcome::Running => CancelOutcome::Cancelled,
         CancelOutcome::Finished(TaskState::Done) => none,
         far => far,
     })
 }
 
-/// The error of a change that was begun in cold.
-fn doubt(parts: &Parts, error: &Error) -> Error {
-    Error::indeterminate(parts.name(), error.to_string())
+/// Waits for the move of a task of which nobody knows whether hot has had it.
+async fn out_of_doubt(parts: &Parts, task_type: &TaskType, id: &TaskId) -> Result<()> {
+    let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
+    match found {
+        Some(task) if task.state == TaskState::Scheduled && may_be_moved(&task) => {
+            parts.arrived(task_type, id).await
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Changes a task.
@@ -133,6 +146,7 @@ pub(crate) async fn change(
     let far = match change.clone() {
         Change::Move(when) => reschedule(parts, task_type, id, when).await?,
         Change::Message(message, headers) => {
+            out_of_doubt(parts, task_type, id).await?;
             let headers = headers.map(without_mark);
             let update = Change::Message(message, headers);
             let outcome = update.apply(&*parts.cold, task_type, id).await?;
@@ -175,7 +189,7 @@ fn shown(outcome: ChangeOutcome, lead: std::time::Duration) -> ChangeOutcome {
 }
 
 /// Moves a task of cold to another time.
-async fn reschedule(
+pub(crate) async fn reschedule(
     parts: &Parts,
     task_type: &TaskType,
     id: &TaskId,
@@ -185,7 +199,8 @@ async fn reschedule(
     let Some(task) = found else {
         return Ok(ChangeOutcome::NotFound);
     };
-    if task.state == TaskState::Scheduled && is_on_its_way(&task.headers) {
+    let is_leaving = is_on_its_way(&task.headers) || may_be_moved(&task);
+    if task.state == TaskState::Scheduled && is_leaving {
         parts.arrived(task_type, id).await?;
         return Ok(ChangeOutcome::NotFound);
     }
@@ -218,7 +233,7 @@ async fn reschedule(
     parts
         .arrived(task_type, id)
         .await
-        .map_err(|error| doubt(parts, &error))?;
+        .map_err(|error| parts.doubt(&error))?;
     let moved = parts.hot.reschedule(task_type, id, When::At(target)).await;
-    moved.map_err(|error| doubt(parts, &error))
+    moved.map_err(|error| parts.doubt(&error))
 }

@@ -58,20 +58,30 @@ pub(crate) async fn remove(parts: &Parts, positions: &[EndPosition]) -> Result<u
         let own = own.filter_map(|position| position.as_str().strip_prefix(place));
         own.map(EndPosition::new).collect()
     };
+    let [hot, cold] = PLACES.map(of);
     let mut removed = 0;
-    for (store, place) in [&parts.hot, &parts.cold].into_iter().zip(PLACES) {
-        let own = of(place);
-        if !own.is_empty() {
-            removed += store.remove_ends(&own).await?;
-        }
+    if !hot.is_empty() {
+        removed += parts.hot.remove_ends(&hot).await?;
+    }
+    if cold.is_empty() {
+        return Ok(removed);
+    }
+    match parts.cold.remove_ends(&cold).await {
+        Ok(count) => removed += count,
+        // What stays is shipped again, which changes nothing. Those of hot go on meanwhile.
+        Err(error) if hot.is_empty() => return Err(error),
+        Err(_) => {}
     }
     Ok(removed)
 }
 
-/// The records of both stores. Moves that wait to be dropped count, too.
+/// The records of both stores; of hot alone while cold is away. Moves that wait to be dropped
+/// count, too.
 pub(crate) async fn status(parts: &Parts) -> Result<EndsStatus> {
-    let cold = parts.cold.ends_status().await?;
     let mut sum = parts.hot.ends_status().await?;
+    let Ok(cold) = parts.cold.ends_status().await else {
+        return Ok(sum);
+    };
     sum.waiting += cold.waiting;
     sum.oldest = sum.oldest.into_iter().chain(cold.oldest).min();
     sum.bytes += cold.bytes;

@@ -105,17 +105,26 @@ fn marked(task: &NewTask, lead: Duration, due: Option<Timestamp>) -> NewTask {
     far
 }
 
-/// A near request in a form that cold compares with an ended task of its own, whose time does not
-/// count. If it is another request, cold accepts it, and it is cancelled: it is never due.
-pub(crate) fn probe(task: &NewTask, lead: Duration) -> NewTask {
-    let mut probe = to_cold(task, lead);
-    probe.when = When::After(MAX_DELAY);
-    probe
+/// True for a time so soon that cold has no exact form for it: it would be due there before a
+/// process that dies could have moved it on.
+pub(crate) fn is_soon(when: When, now: Timestamp, lead: Duration) -> bool {
+    let delay = match when {
+        When::After(delay) => delay,
+        When::At(time) => time.since(now),
+    };
+    delay < lead * 2
 }
 
-/// True for the form that [`probe`] makes.
-pub(crate) fn is_probe(task: &NewTask) -> bool {
-    task.when == When::After(MAX_DELAY)
+/// A request that is due soon in the form in which cold compares it with an ended task of its own:
+/// without a mark, and due there after `lead`. It is due later than it was sent for, and is moved
+/// to its time in a second step.
+pub(crate) fn later_to_cold(task: &NewTask, now: Timestamp, lead: Duration) -> NewTask {
+    let mut later = to_cold(task, lead);
+    later.when = match task.when {
+        When::After(_) => When::After(lead),
+        When::At(_) => When::At(now.plus(lead)),
+    };
+    later
 }
 
 /// The time at which `task` is due if it takes the place of `present`.

@@ -14,20 +14,26 @@
 //! whose move was broken off is moved again once its lock has expired.
 //!
 //! The floors, each using only those above it: `options` · `far` (a task in its form for cold, and
-//! back) · `counts`, `trouble` (what is known of cold) · `parts` (the two stores) · `submit` ·
-//! `change` (by id) · `operate` · `promoter` · `store`.
+//! back) · `counts`, `marks`, `trouble` (what is known of cold) · `pair` (whose it is) · `parts`
+//! (the two stores) · `late` (a cold store that is opened later) · `change` (by id) · `submit` ·
+//! `operate`, `ends` · `promoter` · `store`.
 
 mod change;
 mod counts;
 mod ends;
 mod far;
+mod late;
+mod marks;
 mod operate;
 mod options;
+mod pair;
 mod parts;
 mod promoter;
 mod store;
 mod submit;
 mod trouble;
 
+pub use crate::late::{Later, Opener, Opening};
 pub use crate::options::{DEFAULT_HORIZON, LEAD, MIN_HORIZON, TierOptions};
+pub use crate::pair::check_pair;
 pub use crate::store::TieredStore;

@@ -15,36 +15,48 @@ use crate::counts::owned;
 use crate::far::show;
 use crate::parts::{Parts, is_live, may_be_moved};
 
-/// The types of both stores.
+/// The types of both stores. While cold is away, hot knows those that it has.
 pub(crate) async fn types(parts: &Parts) -> Result<Vec<TaskType>> {
     let mut types = parts.hot.types().await?;
-    types.extend(parts.cold.types().await?);
+    types.extend(match parts.cold.types().await {
+        Err(error) if error.is_transient() => parts.marks.types(&*parts.hot).await?,
+        types => types?,
+    });
     types.sort();
     types.dedup();
     Ok(types)
 }
 
-/// Changes settings: the limit of scheduled tasks in both stores, the others where tasks run.
+/// Changes settings. Those of the records of ends are cold's, too: it is told later if it is away,
+/// unless nobody is there to do it.
 pub(crate) async fn configure(
     parts: &Parts,
     task_type: &TaskType,
     settings: &TypeSettings,
 ) -> Result<()> {
     parts.hot.configure_type(task_type, settings).await?;
-    let mut bound = TypeSettings::default();
-    bound.max_pending = settings.max_pending;
-    bound.history = settings.history;
-    if bound != TypeSettings::default() {
-        parts.cold.configure_type(task_type, &bound).await?;
-    }
     parts.counts.forget(task_type);
-    Ok(())
+    let mut own = TypeSettings::default();
+    own.history = settings.history;
+    if own == TypeSettings::default() {
+        return Ok(());
+    }
+    parts.marks.keep(task_type, own);
+    match parts.marks.tell(&*parts.cold, task_type).await {
+        Err(error) if parts.options.moves_nothing || !error.is_transient() => Err(error),
+        _ => Ok(()),
+    }
 }
 
-/// The counts of both stores. A task that is being moved counts as scheduled.
+/// The counts of both stores. A task that is being moved counts as scheduled. While cold is away,
+/// types without far tasks are counted by hot.
 pub(crate) async fn stats(parts: &Parts, task_type: &TaskType) -> Result<TypeStats> {
     // Cold first: a task that moves in between is counted twice, and never missing.
-    let mut cold = parts.cold.stats(task_type).await?;
+    let mut cold = match parts.cold.stats(task_type).await {
+        Ok(cold) => cold,
+        Err(error) if parts.marks.has(&*parts.hot, task_type).await => return Err(error),
+        Err(_) => return parts.hot.stats(task_type).await,
+    };
     let hot = parts.hot.stats(task_type).await?;
     cold.scheduled += cold.running;
     (cold.running, cold.due) = (0, 0);
@@ -179,7 +191,7 @@ pub(crate) async fn drop_type(parts: &Parts, task_type: &TaskType) -> Result<()>
     parts.hot.drop_type(task_type).await?;
     parts.cold.drop_type(task_type).await?;
     parts.counts.forget(task_type);
-    Ok(())
+    parts.marks.remove(&*parts.hot, task_type).await
 }
 
 /// Audits both stores, and looks for ids that both have.

@@ -11,7 +11,8 @@ use delayq_core::{
 
 use tokio::sync::Notify;
 
-use crate::counts::Counts;
+use crate::counts::{Count, Counts};
+use crate::marks::Marks;
 use crate::options::TierOptions;
 use crate::trouble::Trouble;
 
@@ -25,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) cold: Arc<dyn Store>,
     pub(crate) options: TierOptions,
     pub(crate) counts: Counts,
+    pub(crate) marks: Marks,
     pub(crate) trouble: Trouble,
     /// Wakes the promoters of this instance.
     pub(crate) hurry: Notify,
@@ -57,6 +59,21 @@ impl Parts {
     /// The name of the tier, for errors.
     pub(crate) fn name(&self) -> String {
         format!("tiered({}, {})", self.hot.name(), self.cold.name())
+    }
+
+    /// What cold has of a type, as of a moment ago.
+    ///
+    /// # Errors
+    /// Cold cannot be asked, and may have tasks of the type.
+    pub(crate) async fn count(&self, task_type: &TaskType) -> Result<Count> {
+        let is_marked = async || self.marks.has(&*self.hot, task_type).await;
+        let count = self.counts.of(&*self.cold, task_type, is_marked).await;
+        count.map_err(unasked)
+    }
+
+    /// The error of a change that was begun in cold.
+    pub(crate) fn doubt(&self, error: &Error) -> Error {
+        Error::indeterminate(self.name(), error.to_string())
     }
 
     pub(crate) fn lead(&self) -> Duration {

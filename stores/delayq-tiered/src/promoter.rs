@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use delayq_core::store::{Wakeup, Wakeups};
 use delayq_core::{Result, TaskType, seconds};
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -36,13 +37,22 @@ pub(crate) struct Promoters {
 }
 
 impl Promoters {
-    /// Starts the thread.
-    pub(crate) fn start(parts: Arc<Parts>) -> Result<Self> {
+    /// Starts the thread. It moves tasks after `opening`.
+    pub(crate) fn start(
+        parts: Arc<Parts>,
+        opening: Option<BoxFuture<'static, ()>>,
+    ) -> Result<Self> {
         let name = parts.name();
         let thread = PromoterThread::start(&name)?;
-        let (stop, stopped) = watch::channel(false);
+        let (stop, mut stopped) = watch::channel(false);
         let (end, ended) = watch::channel(false);
         thread.spawn(async move {
+            if let Some(opening) = opening {
+                tokio::select! {
+                    () = opening => {}
+                    _ = stopped.changed() => {}
+                }
+            }
             run(parts, stopped).await;
             end.send_replace(true);
         });
@@ -79,6 +89,7 @@ async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
         for task_type in parts.cold.types().await.unwrap_or_default() {
+            parts.marks.tell(&*parts.cold, &task_type).await.ok();
             woken(&parts, &mut loops, &of_loops, task_type);
         }
         let again = pause(parts.options.poll);
@@ -142,7 +153,7 @@ fn woken(
 /// Moves the tasks of a type until the end of the store.
 async fn serve(mut mover: Mover, wake: Arc<Notify>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
-        let wait = mover.move_due().await;
+        let wait = mover.move_due(&stopped).await;
         tokio::select! {
             () = mover.sleep(wait) => {}
             () = wake.notified() => {}

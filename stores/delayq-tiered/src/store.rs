@@ -12,10 +12,13 @@ use delayq_core::task::Headers;
 use delayq_core::{
     Error, NewTask, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When, millis,
 };
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::change::{self, Change};
 use crate::counts::Counts;
+use crate::late::{LateStore, Later};
+use crate::marks::Marks;
 use crate::options::TierOptions;
 use crate::parts::{Parts, pause};
 use crate::promoter::Promoters;
@@ -58,23 +61,53 @@ impl TieredStore {
     ) -> Result<Arc<Self>> {
         options.check()?;
         refuse_unlike(&*hot, &*cold)?;
+        Self::start(hot, cold, options, None)
+    }
+
+    /// The same over a cold store that is away. It is opened once it is back; until then its calls
+    /// are `Unavailable`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a horizon below five minutes, and for a retention of two minutes or less.
+    pub fn open_before_cold(
+        hot: Arc<dyn Store>,
+        cold: Later,
+        options: TierOptions,
+    ) -> Result<Arc<Self>> {
+        options.check()?;
+        let late = Arc::new(LateStore::new(cold.name, cold.options));
+        let opened = Arc::clone(&late);
+        let opening = Box::pin(async move { opened.open(cold.opener).await });
+        Self::start(hot, late, options, Some(opening))
+    }
+
+    fn start(
+        hot: Arc<dyn Store>,
+        cold: Arc<dyn Store>,
+        options: TierOptions,
+        opening: Option<BoxFuture<'static, ()>>,
+    ) -> Result<Arc<Self>> {
         let parts = Arc::new(Parts {
             hot,
             cold,
             options,
             counts: Counts::default(),
+            marks: Marks::default(),
             trouble: Trouble::default(),
             hurry: Notify::new(),
         });
         let promoters = if parts.options.moves_nothing {
             None
         } else {
-            Some(Promoters::start(Arc::clone(&parts))?)
+            Some(Promoters::start(Arc::clone(&parts), opening)?)
         };
         Ok(Arc::new(Self { parts, promoters }))
     }
 
-    /// Waits until no task of cold is due and none is being moved, at most ten seconds. For tests.
+    /// Waits until no task of cold is due and none is being moved. For tests.
+    ///
+    /// # Errors
+    /// `Unavailable` if that takes ten seconds.
     #[doc(hidden)]
     pub async fn has_moved_all(&self) -> Result<()> {
         for _ in 0..5_000 {
@@ -84,11 +117,12 @@ impl TieredStore {
                 is_idle &= stats.due == 0 && stats.running == 0;
             }
             if is_idle {
-                break;
+                return Ok(());
             }
             pause(millis(2)).await;
         }
-        Ok(())
+        let detail = "there are still tasks to be moved";
+        Err(Error::unavailable(self.parts.name(), detail))
     }
 }
 

@@ -3,11 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use delayq_core::store::{CancelOutcome, SubmitOutcome};
-use delayq_core::{Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState, TaskType, When};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, MAX_BATCH, SubmitOutcome};
+use delayq_core::{
+    Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState, TaskType, Timestamp, When,
+};
 use futures_util::future::join_all;
 
-use crate::far::{due_in_place_of, is_probe, moved_due, probe, real_due, soon_to_cold, to_cold};
+use crate::change::reschedule;
+use crate::far::{
+    due_in_place_of, is_soon, later_to_cold, moved_due, real_due, soon_to_cold, to_cold,
+};
 use crate::parts::{Parts, is_live, may_be_moved, unasked};
 
 type Outcome = Result<SubmitOutcome>;
@@ -16,12 +21,20 @@ type Outcome = Result<SubmitOutcome>;
 #[derive(Debug)]
 enum Route {
     Hot,
-    /// Its form for cold. `is_known` if cold has a task with its id.
-    Cold {
-        far: Box<NewTask>,
-        is_known: bool,
-    },
+    /// Its form for cold.
+    Cold(Box<NewTask>, Place),
     Refused(Error),
+}
+
+/// What a task finds in cold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Its id is free there, and its form is exact.
+    Free,
+    /// A task with its id.
+    Known,
+    /// Its id is free there, and its due time is to be moved to that of the request.
+    Soon,
 }
 
 /// Submits tasks; one outcome each, in order.
@@ -34,8 +47,9 @@ pub(crate) async fn submit(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
     while rest.peek().is_some() {
         // Equal ids are judged in order, one after the other.
         let (mut part, mut ids) = (Vec::new(), HashSet::new());
-        while let Some(task) =
-            rest.next_if(|task| ids.insert((task.task_type.clone(), task.id.clone())))
+        while part.len() < MAX_BATCH
+            && let Some(task) =
+                rest.next_if(|task| ids.insert((task.task_type.clone(), task.id.clone())))
         {
             part.push(task);
         }
@@ -56,7 +70,7 @@ async fn all_near(parts: &Parts, tasks: &[NewTask]) -> bool {
         }
     }
     for task_type in types {
-        let count = parts.counts.of(&*parts.cold, task_type).await;
+        let count = parts.count(task_type).await;
         if !count.is_ok_and(|count| count.tasks == 0) {
             return false;
         }
@@ -78,27 +92,15 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
         outcomes.push(match route {
             Route::Refused(error) => Some(Err(error)),
             Route::Hot => None,
-            Route::Cold {
-                far: task,
-                is_known,
-            } => {
-                far.push((at, *task, is_known));
+            Route::Cold(task, place) => {
+                far.push((at, *task, place));
                 None
             }
         });
     }
-    let mut tasks = tasks;
-    for (at, answer) in to_cold_store(parts, &tasks, far).await {
-        let (outcome, is_anew) = match answer {
-            Judged::Answered(outcome) => (Some(outcome), false),
-            Judged::Hot => (None, false),
-            Judged::Anew => (None, true),
-        };
+    for (at, outcome) in to_cold_store(parts, &tasks, far).await {
         if let Some(place) = outcomes.get_mut(at) {
             *place = outcome;
-        }
-        if let Some(task) = tasks.get_mut(at).filter(|_| is_anew) {
-            task.on_conflict = OnConflict::Replace;
         }
     }
     to_hot_store(parts, &tasks, &mut outcomes).await;
@@ -111,8 +113,7 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
 async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
     let is_far = parts.is_far(task.when);
     if !is_far {
-        let count = parts.counts.of(&*parts.cold, &task.task_type).await;
-        if count.map_err(unasked)?.tasks == 0 {
+        if parts.count(&task.task_type).await?.tasks == 0 {
             return Ok(Route::Hot);
         }
     }
@@ -125,20 +126,18 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
         return Ok(Route::Hot);
     }
     if is_far && hot.is_none() && !task.on_conflict.replaces() {
-        let far = Box::new(to_cold(task, parts.lead()));
-        let is_known = false;
-        return Ok(Route::Cold { far, is_known });
+        return Ok(free(parts, task));
     }
     let cold = ask(&parts.cold).await?;
     let runs_again = task.on_conflict.replaces() || task.again_if_running;
     let Some(cold) = cold.filter(|info| info.state != TaskState::Done) else {
         let is_free = hot.is_none() || runs_again;
-        if !is_far || !is_free {
-            return Ok(Route::Hot);
-        }
-        let far = Box::new(to_cold(task, parts.lead()));
-        let is_known = false;
-        return Ok(Route::Cold { far, is_known });
+        let goes_to_hot = !is_far || !is_free;
+        return Ok(if goes_to_hot {
+            Route::Hot
+        } else {
+            free(parts, task)
+        });
     };
     if is_live(&cold) {
         let is_moved = may_be_moved(&cold) && ask(&parts.hot).await?.as_ref().is_some_and(is_live);
@@ -156,20 +155,22 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
     if !runs_again && hot.is_some_and(|hot| is_live(&hot) || hot.at >= cold.at) {
         return Ok(Route::Hot);
     }
-    let far = if is_far {
-        to_cold(task, parts.lead())
+    // Cold alone can tell whether it is the same request.
+    Ok(free(parts, task))
+}
+
+/// The form of a task for cold, where its id is free.
+fn free(parts: &Parts, task: &NewTask) -> Route {
+    let (now, lead) = (parts.now(), parts.lead());
+    if is_soon(task.when, now, lead) {
+        Route::Cold(Box::new(later_to_cold(task, now, lead)), Place::Soon)
     } else {
-        probe(task, parts.lead())
-    };
-    Ok(Route::Cold {
-        far: Box::new(far),
-        is_known: !is_far,
-    })
+        Route::Cold(Box::new(to_cold(task, lead)), Place::Free)
+    }
 }
 
 /// The form of a task for cold, which has a task with its id.
 fn beside(parts: &Parts, task: &NewTask, present: &TaskInfo) -> Route {
-    let is_known = true;
     let mut far = to_cold(task, parts.lead());
     if task.on_conflict.replaces() {
         let due = due_in_place_of(task, present, parts.now());
@@ -177,10 +178,7 @@ fn beside(parts: &Parts, task: &NewTask, present: &TaskInfo) -> Route {
             far = soon_to_cold(task, due, parts.lead());
         }
     }
-    Route::Cold {
-        far: Box::new(far),
-        is_known,
-    }
+    Route::Cold(Box::new(far), Place::Known)
 }
 
 /// Refuses new far tasks beyond the limit of their type, which counts both stores. Near ones are
@@ -189,7 +187,7 @@ async fn keep_bounds(parts: &Parts, tasks: &[NewTask], routes: &mut [Route]) {
     let mut rooms: HashMap<TaskType, Result<Option<Room>>> = HashMap::new();
     for (task, route) in tasks.iter().zip(routes) {
         let is_new = match route {
-            Route::Cold { is_known, .. } => !*is_known,
+            Route::Cold(_, place) => *place != Place::Known,
             Route::Hot => true,
             Route::Refused(_) => false,
         };
@@ -233,10 +231,9 @@ struct Room {
     limit: u64,
 }
 
-/// The room of a type; `None` without a limit, and if hot alone counts.
+/// The room of a type; `None` without a limit, which is a setting of hot.
 async fn room(parts: &Parts, task_type: &TaskType) -> Result<Option<Room>> {
-    let count = parts.counts.of(&*parts.cold, task_type).await?;
-    let Some(limit) = count.limit else {
+    let Some(limit) = parts.counts.limit(&*parts.hot, task_type).await? else {
         return Ok(None);
     };
     let cold = parts.cold.stats(task_type).await?;
@@ -258,99 +255,114 @@ async fn is_taken(parts: &Parts, task: &NewTask) -> Result<bool> {
     Ok(parts.hot.find(task_type, id).await?.is_some())
 }
 
-/// What comes of a task that was submitted to cold.
-#[derive(Debug)]
-enum Judged {
-    Answered(Outcome),
-    /// Hot decides.
-    Hot,
-    /// Hot takes it, whatever ended task with its id it remembers: that of cold ended later, and
-    /// was another request.
-    Anew,
-}
-
-/// Submits tasks to cold.
+/// Submits tasks to cold. Answers the outcome of each; `None` if hot decides.
 async fn to_cold_store(
     parts: &Parts,
     tasks: &[NewTask],
-    far: Vec<(usize, NewTask, bool)>,
-) -> Vec<(usize, Judged)> {
+    far: Vec<(usize, NewTask, Place)>,
+) -> Vec<(usize, Option<Outcome>)> {
     if far.is_empty() {
         return Vec::new();
     }
-    let (mut sent, mut batch) = (Vec::new(), Vec::new());
-    for (at, task, is_known) in far {
-        sent.push((at, is_known, is_probe(&task), task.headers.clone()));
-        batch.push(task);
+    let (mut sent, mut batch, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, task, place) in far {
+        match introduce(parts, &task.task_type).await {
+            Ok(()) => {
+                sent.push((at, place, task.headers.clone()));
+                batch.push(task);
+            }
+            Err(error) => refused.push((at, Some(Err(unasked(error))))),
+        }
     }
     let answers = sent.into_iter().zip(parts.cold.submit(batch).await);
-    let judged = answers.map(|((at, is_known, is_probe, headers), answer)| async move {
+    let judged = answers.map(|((at, place, headers), answer)| async move {
         let Some(task) = tasks.get(at) else {
-            return (at, Judged::Hot);
+            return (at, None);
         };
         let judged = match answer {
             Ok(SubmitOutcome::Accepted { due_at, replaced }) => {
                 let due_at = real_due(&headers, due_at, parts.lead());
                 parts.counts.add(&task.task_type);
-                let accepted = SubmitOutcome::Accepted { due_at, replaced };
-                let is_left = !replaced && (is_known || !parts.is_far(task.when));
-                match judge_accepted(parts, task, accepted, is_left).await {
-                    Judged::Hot if is_probe => Judged::Anew,
-                    judged => judged,
+                if replaced {
+                    Some(Ok(SubmitOutcome::Accepted { due_at, replaced }))
+                } else {
+                    judge_accepted(parts, task, due_at, place).await
                 }
             }
             Ok(outcome) => judge_known(parts, task, outcome).await,
-            Err(error) => Judged::Answered(Err(error)),
+            Err(error) => Some(Err(error)),
         };
         (at, judged)
     });
-    join_all(judged).await
+    refused.extend(join_all(judged).await);
+    refused
 }
 
-/// Looks whether hot has the id of a task that cold has just accepted. Then hot decides, and cold
-/// gives its task up. `is_left` says that cold had a task with this id a moment ago.
+/// Has both stores know a type before its first far task.
+async fn introduce(parts: &Parts, task_type: &TaskType) -> Result<()> {
+    parts.marks.mark(&*parts.hot, task_type).await?;
+    parts.marks.tell(&*parts.cold, task_type).await
+}
+
+/// Looks whether hot has the id of a task that cold has just accepted, due at `due_at`. Then hot
+/// decides, and cold gives its task up.
 async fn judge_accepted(
     parts: &Parts,
     task: &NewTask,
-    accepted: SubmitOutcome,
-    is_left: bool,
-) -> Judged {
+    due_at: Timestamp,
+    place: Place,
+) -> Option<Outcome> {
     let (task_type, id) = (&task.task_type, &task.id);
-    let accepted = Judged::Answered(Ok(accepted));
-    if let Judged::Answered(Ok(SubmitOutcome::Accepted { replaced: true, .. })) = accepted {
-        return accepted;
-    }
+    let replaced = false;
+    let accepted = Some(Ok(SubmitOutcome::Accepted { due_at, replaced }));
     let is_in_hot = match parts.hot.find(task_type, id).await {
         Ok(found) => found.is_some_and(|info| is_live(&info)),
         // The task is accepted: that hot cannot be asked is no reason to refuse it.
         Err(_) => false,
     };
-    if !is_in_hot && !is_left {
-        return accepted;
+    match place {
+        _ if is_in_hot => {}
+        Place::Free => return accepted,
+        Place::Soon => return Some(Ok(soon(parts, task, due_at).await)),
+        // It is gone from cold since: it has been moved, or cancelled.
+        Place::Known => {}
     }
-    match parts.cold.cancel(task_type, id).await {
-        Ok(CancelOutcome::Cancelled) => Judged::Hot,
-        Ok(CancelOutcome::Running) => match parts.moved(task_type, id).await {
-            Ok(()) => Judged::Hot,
-            Err(_) => accepted,
-        },
-        _ => accepted,
-    }
+    let none = match parts.cold.cancel(task_type, id).await {
+        Ok(CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Done)) => Ok(()),
+        Ok(CancelOutcome::Running) => parts.moved(task_type, id).await,
+        Ok(_) => return accepted,
+        Err(error) => Err(error),
+    };
+    // Nobody knows whether cold still has it.
+    none.err().map(|error| Err(parts.doubt(&error)))
+}
+
+/// Moves a task that cold has accepted, due too late at `due_at`, to its time. Answers the outcome
+/// of its submit: if it cannot be moved, it stays as it is.
+async fn soon(parts: &Parts, task: &NewTask, due_at: Timestamp) -> SubmitOutcome {
+    let due = match task.when {
+        When::After(delay) => due_at.minus(parts.lead() * 2).plus(delay),
+        When::At(time) => time,
+    };
+    let moved = reschedule(parts, &task.task_type, &task.id, When::At(due)).await;
+    let due_at = match moved {
+        Ok(ChangeOutcome::Changed { due_at }) => due_at,
+        _ => due_at,
+    };
+    let replaced = false;
+    SubmitOutcome::Accepted { due_at, replaced }
 }
 
 /// The outcome for a task whose id cold knows. A task that is being moved, or was, is hot's.
-async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> Judged {
+async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> Option<Outcome> {
     let (SubmitOutcome::AlreadyExists { state } | SubmitOutcome::Conflict { state }) = outcome
     else {
-        return Judged::Answered(Ok(outcome));
+        return Some(Ok(outcome));
     };
     match state {
-        TaskState::Running => match parts.moved(&task.task_type, &task.id).await {
-            Ok(()) => Judged::Hot,
-            Err(error) => Judged::Answered(Err(error)),
-        },
-        TaskState::Done => Judged::Hot,
-        _ => Judged::Answered(Ok(outcome)),
+        TaskState::Running => parts.moved(&task.task_type, &task.id).await.err().map(Err),
+        TaskState::Done => None,
+        _ => Some(Ok(outcome)),
     }
 }
 

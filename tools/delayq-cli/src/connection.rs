@@ -1,5 +1,6 @@
 //! The store that a command works on.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(crate) struct StoreArgs {
     /// a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
     pub(crate) url: Option<String>,
-    /// The cold store behind it, if the application has one; or DELAYQ_COLD_URL beside DELAYQ_URL
+    /// The cold store behind it, if the application has one; or DELAYQ_COLD_URL beside DELAYQ_URL,
+    /// or `cold_url` in the profile or the file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) cold_url: Option<String>,
     /// The horizon of the cold store, such as 1h; or DELAYQ_HORIZON. Default 1h.
@@ -242,12 +244,24 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
     }
 }
 
-/// The cold store behind the store. That of the environment or the file belongs to the URL there.
+/// The cold store behind the store: that of the option, or of where the store is named.
 fn cold_store(args: &StoreArgs, file: &ProfileFile) -> Result<Option<ColdStore>, Failure> {
     let config = file.config()?;
-    let is_of_config = matches!(taken(args, file)?, Taken::Config);
-    let of_config = config.cold_url().filter(|_| is_of_config);
-    let Some(url) = args.cold_url.as_deref().or(of_config) else {
+    let of_place = match taken(args, file)? {
+        Taken::Option(_) => None,
+        Taken::Profile { name, .. } => file.profile(&name)?.cold_url.as_deref(),
+        Taken::Config => config.cold_url(),
+    };
+    let named = args.cold_url.as_deref().or(of_place);
+    if named.is_none() && config.cold_url().is_some() && !args.format().is_document() {
+        // If this fails, there is nobody to tell.
+        let _ = writeln!(
+            anstream::stderr(),
+            "note: the cold store of the configuration belongs to the store there; --cold-url \
+             names one for this store"
+        );
+    }
+    let Some(url) = named else {
         if args.horizon.is_some() {
             let text = "--horizon has no effect without a cold store: add --cold-url URL";
             return Err(Failure::usage(text));

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{ClaimRequest, MAX_BATCH};
+use delayq_core::store::{AttemptEnd, ClaimRequest, MAX_BATCH, Settlement};
 use delayq_core::{
     Bucket, Clock, Error, Result, SystemClock, TaskState, TaskType, millis, seconds,
 };
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use super::delivery::deliver;
+use super::is_over;
 use crate::parts::{Parts, pause};
 
 /// Moves of a type at the same time, while more tasks are due than one of them takes.
@@ -54,6 +56,11 @@ pub(super) struct Moved {
 }
 
 impl Moved {
+    /// True if another batch may be moved at once.
+    fn goes_on(&self) -> bool {
+        self.is_full && (self.refused.is_none() || self.tasks > 0)
+    }
+
     fn and(self, other: Self) -> Self {
         let next_in = self.next_in.into_iter().chain(other.next_in).min();
         Self {
@@ -76,31 +83,36 @@ impl Mover {
         }
     }
 
-    /// Moves all that is due. Answers how long to wait.
-    pub(super) async fn move_due(&mut self) -> Wait {
+    /// Moves all that is due, until the store is closed. Answers how long to wait.
+    pub(super) async fn move_due(&mut self, stopped: &watch::Receiver<bool>) -> Wait {
         let pass = async {
             if self.failures > 0 {
                 // A hot store that is away is not asked to take a batch, as nobody would know
                 // whether it did.
                 self.parts.hot.stats(&self.task_type).await?;
             }
-            pass(&self.parts, &self.task_type).await
+            pass(&self.parts, &self.task_type, stopped).await
         };
-        let trouble = match pass.await {
-            Ok(moved) => {
-                self.moved += moved.tasks;
-                let Some(error) = moved.refused else {
-                    self.parts.trouble.end(&self.task_type);
-                    self.failures = 0;
-                    self.forget().await;
-                    let poll = self.parts.options.poll;
-                    return Wait::Until(moved.next_in.map_or(poll, |next| next.min(poll)));
-                };
-                error
-            }
-            Err(error) => error,
+        let moved = match pass.await {
+            Ok(moved) => moved,
+            Err(error) => return self.failed(&error),
         };
-        self.parts.trouble.note(&self.task_type, &trouble);
+        self.moved += moved.tasks;
+        match &moved.refused {
+            None => self.parts.trouble.end(&self.task_type),
+            Some(error) if moved.tasks == 0 => return self.failed(error),
+            // Each task that hot did not take waits by itself.
+            Some(error) => self.parts.trouble.note(&self.task_type, error),
+        }
+        self.failures = 0;
+        self.forget().await;
+        let poll = self.parts.options.poll;
+        Wait::Until(moved.next_in.map_or(poll, |next| next.min(poll)))
+    }
+
+    /// Notes that nothing could be moved. Answers how long to wait.
+    fn failed(&mut self, error: &Error) -> Wait {
+        self.parts.trouble.note(&self.task_type, error);
         let wait = FIRST_WAIT * 2_u32.saturating_pow(self.failures.min(6));
         self.failures = self.failures.saturating_add(1);
         Wait::Failed(wait.min(LONGEST_WAIT))
@@ -140,13 +152,17 @@ pub(super) enum Wait {
     Failed(Duration),
 }
 
-/// Moves all that is due in every bucket of a type.
-async fn pass(parts: &Parts, task_type: &TaskType) -> Result<Moved> {
+/// Moves all that is due in every bucket of a type, until the store is closed.
+async fn pass(
+    parts: &Parts,
+    task_type: &TaskType,
+    stopped: &watch::Receiver<bool>,
+) -> Result<Moved> {
     let mut all = Moved::default();
     for bucket in parts.cold.buckets(task_type).await? {
         let mut moved = step(parts, &bucket).await?;
         all.tasks += moved.tasks;
-        while moved.is_full && moved.refused.is_none() {
+        while moved.goes_on() && !is_over(stopped) {
             let lanes = (0..LANES).map(|_| step(parts, &bucket));
             let lanes: Result<Vec<Moved>> = join_all(lanes).await.into_iter().collect();
             moved = lanes?.into_iter().fold(Moved::default(), Moved::and);
@@ -172,7 +188,19 @@ async fn step(parts: &Parts, bucket: &Bucket) -> Result<Moved> {
     if claimed.tasks.is_empty() {
         return Ok(moved);
     }
-    let delivered = deliver(parts, bucket.task_type(), claimed.tasks, began).await?;
+    let locks: Vec<_> = claimed.tasks.iter().map(|task| task.lock.clone()).collect();
+    let delivered = match deliver(parts, bucket, claimed.tasks, began).await {
+        Ok(delivered) => delivered,
+        Err(error) => {
+            // They are not in doubt: nothing was submitted.
+            let given_back = locks.into_iter().map(|lock| {
+                let (after, succeeded) = (Duration::ZERO, Vec::new());
+                Settlement::new(lock, AttemptEnd::Release { after, succeeded })
+            });
+            parts.cold.settle(bucket, given_back.collect()).await?;
+            return Err(error);
+        }
+    };
     moved.tasks = delivered.done;
     moved.refused = delivered.refused;
     parts.cold.settle(bucket, delivered.settlements).await?;

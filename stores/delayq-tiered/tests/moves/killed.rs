@@ -1,15 +1,14 @@
 //! Promoters that are killed at every step.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use delayq_core::operate::{DeadFilter, Operate};
 use delayq_core::store::StoreOptions;
 use delayq_core::{Store, TaskState, When, millis, seconds};
 use delayq_testing::Fault;
 
-use super::stage::{LEAD, Ledger, Plan, Stage, accept, id, job, no_fault, now, pause, task_type};
+use super::stage::{LEAD, Ledger, Stage, accept, broken, id, job, no_fault, now, pause, task_type};
 
 /// The steps of a move, and what a kill leaves of each.
 const STEPS: [(&str, &str, Fault); 9] = [
@@ -23,19 +22,6 @@ const STEPS: [(&str, &str, Fault); 9] = [
     ("cold", "settle", Fault::CrashAfter),
     ("cold", "settle", Fault::AnswerLost),
 ];
-
-/// A plan that breaks one step at its `nth` call, and the calls of it so far.
-fn broken(step: (&'static str, &'static str, Fault), nth: u32) -> (Plan, Arc<AtomicU32>) {
-    let calls = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&calls);
-    let plan = move |store: &str, call: &str| {
-        if (store, call) == (step.0, step.1) && count.fetch_add(1, Ordering::Relaxed) == nth {
-            return step.2;
-        }
-        Fault::None
-    };
-    (Arc::new(plan), calls)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_every_step_no_task_is_lost_early_or_run_twice() {

@@ -7,6 +7,7 @@
 )]
 
 mod by_id;
+mod doubt;
 mod killed;
 mod outages;
 mod stage;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use delayq_core::history::KeptMessage;
 use delayq_core::operate::{Operate, TypeSettings};
 use delayq_core::store::{StoreOptions, SubmitOutcome};
 use delayq_core::{Error, Store, TaskType, When, millis};
@@ -90,6 +91,36 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
     is_away.store(false, Ordering::Relaxed);
     let mut ledger = Ledger::default();
     ledger.work_until(&*stage.hot, 3).await;
+}
+
+/// A process that starts while cold is away learns from hot which types have far tasks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_starts_without_cold_takes_near_tasks_of_types_without_far_ones() {
+    let stage = Stage::new(&StoreOptions::default());
+    accept(&*stage.sender(), job("far", When::After(HORIZON * 2))).await;
+    let (plan, is_away) = away("cold", Fault::NotApplied);
+    is_away.store(true, Ordering::Relaxed);
+    let instance = stage.instance(&plan);
+    let store = &*instance.store;
+    let free = TaskType::new("free").unwrap();
+    let mut near = job("near", When::After(millis(0)));
+    near.task_type = free.clone();
+    let settings = TypeSettings::default().max_pending(Some(10));
+    let settings = settings.history(Some(KeptMessage::Whole));
+    store.configure_type(&free, &settings).await.unwrap();
+    accept(store, near.clone()).await;
+    assert_eq!(store.stats(&free).await.unwrap().scheduled, 1);
+    let types = [free.clone(), task_type()];
+    assert_eq!(store.types().await, Ok(types.to_vec()));
+    let refused = store.submit(vec![job("a", When::After(millis(0)))]).await;
+    let refused = refused[0].clone().unwrap_err();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    is_away.store(false, Ordering::Relaxed);
+    // Cold learns the settings before the first far task.
+    (near.id, near.when) = (id("far"), When::After(HORIZON * 2));
+    accept(store, near).await;
+    let stats = stage.cold.stats(&free).await.unwrap();
+    assert_eq!((stats.scheduled, stats.history), (1, Some(u32::MAX)));
 }
 
 /// The limit of a type counts the far tasks, too. Tasks that were accepted under a larger one wait.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use delayq_core::memory::MemoryStore;
@@ -17,6 +18,8 @@ use delayq_tiered::{TierOptions, TieredStore};
 pub(crate) const LEAD: Duration = millis(100);
 pub(crate) const HORIZON: Duration = millis(400);
 pub(crate) const LOCK: Duration = millis(200);
+/// How late a late call is.
+pub(crate) const LATE: Duration = millis(600);
 
 pub(crate) fn task_type() -> TaskType {
     TaskType::new("job").unwrap()
@@ -37,6 +40,22 @@ pub(crate) type Plan = Arc<dyn Fn(&'static str, &'static str) -> Fault + Send + 
 
 pub(crate) fn no_fault() -> Plan {
     Arc::new(|_, _| Fault::None)
+}
+
+/// A plan that breaks one step at its `nth` call, and the calls of it so far.
+pub(crate) fn broken(
+    step: (&'static str, &'static str, Fault),
+    nth: u32,
+) -> (Plan, Arc<AtomicU32>) {
+    let calls = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&calls);
+    let plan = move |store: &str, call: &str| {
+        if (store, call) == (step.0, step.1) && count.fetch_add(1, Ordering::Relaxed) == nth {
+            return step.2;
+        }
+        Fault::None
+    };
+    (Arc::new(plan), calls)
 }
 
 /// The two stores, which outlive every instance.
@@ -71,7 +90,8 @@ impl Stage {
     fn over(&self, plan: &Plan) -> (TierOptions, [FaultyStore; 2]) {
         let faulty = |name: &'static str, store: &Arc<MemoryStore>| {
             let plan = Arc::clone(plan);
-            FaultyStore::new(store.clone(), move |call| plan(name, call))
+            let store = FaultyStore::new(store.clone(), move |call| plan(name, call));
+            store.with_delay(Arc::new(SystemClock), LATE)
         };
         let options = TierOptions::new(HORIZON, &self.options);
         let options = options.for_tests(LEAD, LOCK, Arc::new(SystemClock));
@@ -89,7 +109,12 @@ impl Stage {
 
     /// An instance that moves nothing.
     pub(crate) fn sender(&self) -> Arc<TieredStore> {
-        let (options, [hot, cold]) = self.over(&no_fault());
+        self.sender_with(&no_fault())
+    }
+
+    /// The same, with faults.
+    pub(crate) fn sender_with(&self, plan: &Plan) -> Arc<TieredStore> {
+        let (options, [hot, cold]) = self.over(plan);
         let options = options.moving_nothing();
         TieredStore::open(Arc::new(hot), Arc::new(cold), options).unwrap()
     }
