@@ -175,6 +175,14 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
             "has 300 packed tasks and counts 0",
         ),
         (
+            format!("DEL {stem}:hours"),
+            "is packed and not among those to be unpacked",
+        ),
+        (
+            format!("HDEL {META} far_buckets far_chunk"),
+            "is packed and no mark leads to it",
+        ),
+        (
             format!("LSET {stem}:2 1 nonsense"),
             "its packed record is damaged",
         ),
@@ -190,7 +198,16 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
         assert_eq!(report.problems, [], "{damage}");
         let stats = store.stats(&task_type()).await.unwrap();
         assert_eq!(stats.scheduled + stats.dead, FEW as u64, "{damage}");
+        let far = store.find(&task_type(), &id(7)).await.unwrap();
+        assert!(far.is_some(), "{damage}");
     }
+    // The numbers of chunks begin again, and none is given twice.
+    run::<i32>(&mut redis, &format!("HDEL {META} far_chunk")).await;
+    accept(&store, far_job(FEW, minutes(60 * 24 * 40))).await;
+    let report = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!(report.problems, []);
+    let cancelled = store.cancel(&task_type(), &id(FEW)).await.unwrap();
+    assert_eq!(cancelled, CancelOutcome::Cancelled);
     // One bit of a message.
     let list = format!("{stem}:4");
     let mut read = redis::cmd("LINDEX");
@@ -215,6 +232,112 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
         (2, FEW as u64 - 2),
         "the damaged ones"
     );
+}
+
+/// A page of those that are not packed ends early, at 4 MiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_has_every_task_though_large_ones_are_among_the_packed_ones() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = format!("{}?pack=all", server.url());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let mut sent = BTreeSet::new();
+    for number in 0..240 {
+        let size = if number % 2 == 0 { 100 } else { 100_000 };
+        let job = DelayQueueJob::raw(TYPE, vec![b'x'; size]);
+        let later = minutes(60) + Duration::from_secs(7 * number as u64);
+        accept(&store, job.id(id(number).as_str()).after(later)).await;
+        sent.insert(id(number));
+    }
+    let all = listed(&store).await;
+    assert!(all.is_sorted(), "pages are in order");
+    assert_eq!(all.len(), sent.len(), "each once");
+    assert_eq!(
+        all.into_iter().map(|(_, id)| id).collect::<BTreeSet<_>>(),
+        sent
+    );
+}
+
+/// More than an hour's chunks hold, so most are in the chunks of minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn packed_tasks_of_one_hour_are_listed_counted_and_run_from_a_sealed_shard_too() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = format!("{}?pack=all", server.url());
+    // A shard that remembers no end is empty as soon as its last task has ended.
+    let mut options = options();
+    options.retention = Duration::ZERO;
+    let store = RedisStore::connect(&url, options).await.unwrap();
+    let (of_type, mut redis) = (task_type(), raw(&server).await);
+    let now = store.stats(&of_type).await.unwrap().now;
+    let hour = Timestamp::from_millis((now.as_millis() / 3_600_000 + 2) * 3_600_000);
+    let count = 1_000;
+    // Scattered, so that the first due time of an open chunk becomes earlier.
+    let due =
+        |number: usize| hour.plus(Duration::from_millis(number as u64 * 7_919 % 3_600 * 1_000));
+    let tasks = (0..count).map(|number| {
+        let message = format!("{number:0>100}");
+        task(
+            DelayQueueJob::raw(TYPE, message)
+                .id(id(number).as_str())
+                .at(due(number)),
+        )
+    });
+    for outcome in store.submit(tasks.collect()).await {
+        assert!(
+            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(packed(&mut redis).await, count);
+    let of_minutes: usize = run(
+        &mut redis,
+        "ZCARD delayq:{default/order.cancel}:far:minutes",
+    )
+    .await;
+    assert!(of_minutes > 30, "{of_minutes} chunks of minutes");
+    audited(&store, count as u64).await;
+    let mut expected: Vec<_> = (0..count).map(|number| (due(number), id(number))).collect();
+    expected.sort();
+    assert_eq!(listed(&store).await, expected);
+    let counts = store.due_histogram(&of_type, hour, hour.plus(minutes(60)), 60);
+    assert_eq!(counts.await.unwrap().iter().sum::<u64>(), count as u64);
+    assert_eq!(
+        store.stats(&of_type).await.unwrap().next_due,
+        Some(expected[0].0)
+    );
+
+    shard(&store, 3).await;
+    let more = (count..count + 300).map(|number| far(number, 300));
+    for outcome in store.submit(more.collect()).await {
+        assert!(
+            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(listed(&store).await.len(), count + 300);
+    assert_eq!(packed(&mut redis).await, count, "in the sealed one");
+    assert_eq!(take_all(&store).await, BTreeSet::new());
+    audited(&store, count as u64 + 300).await;
+    let soon = When::After(Duration::from_millis(300));
+    for number in 0..count + 300 {
+        let moved = store.reschedule(&of_type, &id(number), soon).await.unwrap();
+        assert!(matches!(moved, ChangeOutcome::Changed { .. }), "{moved:?}");
+    }
+    let mut taken = BTreeSet::new();
+    while taken.len() < count + 300 {
+        for own in take_all(&store).await {
+            assert!(taken.insert(own.clone()), "{own} ran twice");
+        }
+    }
+    audited(&store, 0).await;
+    let left: Vec<String> = run(&mut redis, "KEYS *:far:*").await;
+    assert_eq!(left, [""; 0], "nothing is left of the packed ones");
+    for _ in 0..100 {
+        take_all(&store).await;
+        if store.buckets(&of_type).await.unwrap().len() == 3 {
+            return;
+        }
+    }
+    panic!("the sealed shard stays in the layout");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -315,8 +315,8 @@ impl Upkeep<'_> {
         while self.0.keys.packs() && !packed.place.is_end() {
             let fields = self.0.run(Class::Main, packed.step(&self.0.keys)).await?;
             packed.read(fields, &belongs, report)?;
-            for unpack in packed.unpack(&self.0.keys) {
-                self.0.run(Class::Main, unpack).await?;
+            while let Some(unpack) = packed.unpack(&self.0.keys) {
+                packed.read_unpacked(self.0.run(Class::Main, unpack).await?)?;
             }
         }
         if let Some(correct) = packed.end(&self.0.keys, report) {
