@@ -22,11 +22,22 @@ pub(crate) fn kept(setting: &str) -> Option<KeptMessage> {
     kept.parse().ok().map(KeptMessage::from_limit)
 }
 
-/// Records read in one step, so that large messages do not block other calls.
-pub(crate) const AT_ONCE: usize = 64;
+/// Maximum number of records read in one step.
+const AT_ONCE: usize = 64;
+/// The size of a step from which on the next one is smaller, so that large messages do not block
+/// other calls.
+const STEP_BYTES: usize = 1 << 19;
 
-/// The size of records up to which further ones are read, in bytes.
+/// The size of the records of all shards up to which further ones are read, in bytes.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
+
+/// The number of records to read after a step of `count` with this size.
+pub(crate) fn next_count(count: usize, bytes: usize) -> usize {
+    let average = bytes.checked_div(count).unwrap_or(0).max(1);
+    (STEP_BYTES / average)
+        .clamp(1, AT_ONCE)
+        .min(4 * count.max(1))
+}
 
 /// A part of the records.
 #[derive(Debug, Default)]
@@ -130,12 +141,13 @@ pub(crate) fn status(keys: &ShardKeys) -> Command {
     keys.script(Script::EndsStatus, 0)
 }
 
-/// The state of a shard's records, without its maximum.
+/// The state of a shard's records; its maximum is 0 if nothing is recorded any more.
 pub(crate) fn read_status(mut fields: Fields) -> Result<EndsStatus> {
     let mut status = EndsStatus::default();
     status.waiting = fields.count()?;
     status.oldest = fields.optional_time()?;
     status.bytes = fields.count()?;
     status.lost = fields.count()?;
+    status.limit = fields.count()?;
     Ok(status)
 }

@@ -230,12 +230,12 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.text()
     }
 
-    /// The oldest records of ends.
-    pub(crate) async fn oldest_ends(self, limit: usize) -> Result<Vec<WaitingEnd>> {
+    /// The oldest records of ends, until their size is `most` bytes.
+    pub(crate) async fn oldest_ends(self, limit: usize, most: usize) -> Result<Vec<WaitingEnd>> {
         let (mut all, mut after, mut bytes) = (Vec::new(), "-".to_owned(), 0);
-        while all.len() < limit && bytes < ends::PAGE_BYTES {
-            let count = (limit - all.len()).min(ends::AT_ONCE);
-            let command = ends::oldest(&self.0.keys, &after, count);
+        let mut count = 1;
+        while all.len() < limit && bytes < most {
+            let command = ends::oldest(&self.0.keys, &after, count.min(limit - all.len()));
             let answer = self.0.cx.connections.call(Class::Main, command).await?;
             let page = ends::read_oldest(&self.0.keys, answer.fields())?;
             let Some(last) = page.last else {
@@ -243,6 +243,7 @@ impl Upkeep<'_> {
             };
             after = format!("({last}");
             bytes += page.bytes;
+            count = ends::next_count(count, page.bytes);
             all.extend(page.waiting);
         }
         Ok(all)
@@ -254,10 +255,14 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.count()
     }
 
-    /// The state of its records; without the maximum.
+    /// The state of its records.
     pub(crate) async fn ends_status(self) -> Result<EndsStatus> {
         let command = ends::status(&self.0.keys);
-        ends::read_status(self.0.run(Class::Main, command).await?)
+        let mut status = ends::read_status(self.0.run(Class::Main, command).await?)?;
+        if status.limit == 0 {
+            status.limit = self.0.cx.history_buffer;
+        }
+        Ok(status)
     }
 
     /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running
