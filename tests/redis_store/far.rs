@@ -3,7 +3,7 @@
 use delayq_core::job::When;
 use delayq_core::operate::Cursor;
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
-use delayq_core::{Timestamp, minutes};
+use delayq_core::{Error, Timestamp, minutes};
 use delayq_tests::redis_server::Persistence;
 use delayq_tests::redis_user;
 use tokio::sync::mpsc;
@@ -18,6 +18,7 @@ const BULK: usize = 2_000;
 /// The tasks that stay unpacked.
 const LEAST: usize = 10_000;
 const META: &str = "delayq:{default/order.cancel}:meta";
+const STEM: &str = "delayq:{default/order.cancel}:far";
 
 fn id(number: usize) -> TaskId {
     TaskId::new(format!("order-{number:010}")).unwrap()
@@ -135,6 +136,31 @@ async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
     }
     assert_eq!(counts, expected);
 
+    // A claim unpacks the chunk whose time comes within two minutes, and takes none of it.
+    let (chunk, _): (u64, u64) =
+        run(&mut redis, &format!("ZRANGE {STEM}:hours 0 0 WITHSCORES")).await;
+    let of_chunk: usize = run(&mut redis, &format!("LLEN {STEM}:{chunk}")).await;
+    let packed_before = packed(&mut redis).await;
+    // It is not in the slot of its time any more.
+    run::<i32>(&mut redis, &format!("DEL {STEM}:open")).await;
+    for (ahead, left) in [
+        (180_000, packed_before),
+        (60_000, packed_before - of_chunk / 2),
+    ] {
+        let now = store.stats(&of_type).await.unwrap().now.as_millis();
+        let soon = format!("ZADD {STEM}:hours {} {chunk}", now + ahead);
+        run::<i32>(&mut redis, &soon).await;
+        let claimed = claim(&store).await.unwrap();
+        assert_eq!(claimed.taken(), 0);
+        let event = Duration::from_millis(u64::try_from(ahead - 120_000 + 1).unwrap_or(0));
+        assert!(
+            ahead < 120_000 || claimed.next_in.unwrap() <= event,
+            "{claimed:?}"
+        );
+        assert_eq!(packed(&mut redis).await, left, "{ahead} ms ahead");
+    }
+    audited(&store, count as u64 - 10).await;
+
     // A store that packs nothing handles what is packed, and removes all of it.
     let other = RedisStore::connect(&server.url(), options()).await.unwrap();
     let purged = other.purge(&of_type, TaskState::Scheduled).await.unwrap();
@@ -156,14 +182,13 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
     load(&store, FEW).await;
     audited(&store, FEW as u64).await;
     let mut redis = raw(&server).await;
-    let stem = "delayq:{default/order.cancel}:far";
     for (damage, found) in [
         (
-            format!("DEL {stem}:i0"),
+            format!("DEL {STEM}:i0"),
             "is packed and no mark leads to it",
         ),
         (
-            format!("HSET {stem}:i1 12345 999"),
+            format!("HSET {STEM}:i1 12345 999"),
             "marks a packed task that does not exist",
         ),
         (
@@ -175,7 +200,7 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
             "has 300 packed tasks and counts 0",
         ),
         (
-            format!("DEL {stem}:hours"),
+            format!("DEL {STEM}:hours"),
             "is packed and not among those to be unpacked",
         ),
         (
@@ -183,7 +208,7 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
             "is packed and no mark leads to it",
         ),
         (
-            format!("LSET {stem}:2 1 nonsense"),
+            format!("LSET {STEM}:2 1 nonsense"),
             "its packed record is damaged",
         ),
     ] {
@@ -209,7 +234,7 @@ async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
     let cancelled = store.cancel(&task_type(), &id(FEW)).await.unwrap();
     assert_eq!(cancelled, CancelOutcome::Cancelled);
     // One bit of a message.
-    let list = format!("{stem}:4");
+    let list = format!("{STEM}:4");
     let mut read = redis::cmd("LINDEX");
     let mut record: Vec<u8> = read
         .arg(&list)
@@ -369,6 +394,69 @@ async fn a_user_without_the_rights_packs_nothing_and_the_one_of_the_guide_does()
     assert_eq!(cancelled, CancelOutcome::Cancelled);
     let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
     assert!(log.is_empty(), "something was refused: {log:?}");
+    // A store that packs nothing, and may not unpack, leaves the packed ones whole.
+    let late = far_job(FEW + 1, minutes(1));
+    accept(&store, late).await;
+    let lesser = redis_user::add(&server, "least", &rights.replace("+lrem ", ""));
+    let other = RedisStore::connect(&lesser, options()).await.unwrap();
+    let refused = other.cancel(&of_type, &id(FEW + 1)).await.unwrap_err();
+    assert!(
+        matches!(refused, Error::Misconfigured { .. }),
+        "{refused:?}"
+    );
+    let found = store.find(&of_type, &id(FEW + 1)).await.unwrap();
+    assert_eq!(found.unwrap().message.unwrap(), b"other");
+    let report = store.audit(&of_type, false).await.unwrap();
+    assert_eq!(report.problems, []);
+}
+
+/// The open chunk, which has the last tasks of its minute, gets one that is due before all others
+/// while a page of the last ones is read in steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_complete_though_a_chunk_moves_to_an_earlier_time_meanwhile() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = format!("{}?pack=all", server.url());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let of_type = task_type();
+    let now = store.stats(&of_type).await.unwrap().now;
+    let minute = Timestamp::from_millis((now.as_millis() / 3_600_000 + 3) * 3_600_000);
+    let due = |number: usize| minute.plus(Duration::from_millis(20_000 + 8 * number as u64));
+    let (count, last) = (4_000, 60);
+    for first in (0..count).step_by(100) {
+        let tasks = (first..first + 100).map(|number| {
+            let job = DelayQueueJob::raw(TYPE, format!("{number:0>100}"));
+            task(job.id(id(number).as_str()).at(due(number)))
+        });
+        for outcome in store.submit(tasks.collect()).await {
+            outcome.unwrap();
+        }
+    }
+    let first = count - last;
+    let cursor = Cursor::new(due(first - 1), id(first - 1));
+    let expected: Vec<TaskId> = (first..count).map(id).collect();
+    for round in 0..120 {
+        let early = DelayQueueJob::raw(TYPE, "early")
+            .id(format!("early-{round}"))
+            .at(minute);
+        let disturb = async {
+            for _ in 0..round % 12 {
+                store.find(&of_type, &id(0)).await.unwrap();
+            }
+            accept(&store, early).await;
+        };
+        let list = store.list(&of_type, TaskState::Scheduled, Some(&cursor), 128);
+        let (page, ()) = tokio::join!(list, disturb);
+        let listed: Vec<TaskId> = page
+            .unwrap()
+            .tasks
+            .into_iter()
+            .map(|task| task.id)
+            .collect();
+        assert_eq!(listed, expected, "round {round}");
+        let early = TaskId::new(format!("early-{round}")).unwrap();
+        let cancelled = store.cancel(&of_type, &early).await;
+        assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    }
 }
 
 /// Sends, cancels and moves far tasks until `acknowledged` is dropped; each call until it is

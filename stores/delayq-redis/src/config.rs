@@ -141,7 +141,7 @@ pub enum PackFar {
     /// A task is packed if it is due more than five minutes later, and its shard has more than
     /// 10,000 scheduled tasks. It is unpacked two minutes before it is due.
     Auto,
-    /// Every task is packed, and unpacked 50 ms before it is due: for tests of packing.
+    /// Every task is packed, and unpacked when it is due: for tests of packing.
     All,
 }
 

@@ -104,7 +104,8 @@ fn read_facts([about, id, stored, trail]: [Vec<u8>; 4]) -> Option<EndFacts> {
     Some(EndFacts {
         id: TaskId::new(String::from_utf8(id).ok()?).ok()?,
         outcome,
-        submitted_at: content.submitted_at.unwrap_or(ended_at),
+        // The submit time may have been rounded up.
+        submitted_at: content.submitted_at.unwrap_or(ended_at).min(ended_at),
         due_at: content.due_at.unwrap_or(ended_at),
         ended_at,
         fence,
