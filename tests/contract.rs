@@ -107,8 +107,7 @@ mod on_packed_redis {
     delayq_testing::shared_suite!(PackedRedis);
 }
 
-#[cfg(feature = "soak")]
-mod on_sharded_packed_redis_at_length {
+mod on_sharded_packed_redis {
     use delayq_tests::stores::{PackedRedis, Sharded};
 
     delayq_testing::contract_suite!(Sharded(PackedRedis));

@@ -122,6 +122,27 @@ async fn a_sealed_shard_stays_until_its_records_are_removed_and_the_fullest_shar
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_is_set_after_a_resize_is_one_of_the_older_shard_too() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = forgetful(&server, 1 << 20).await;
+    accept(&store, DelayQueueJob::raw(TYPE, "old").id("old")).await;
+    shard(&store, 3).await;
+    record(&store).await;
+    accept(&store, DelayQueueJob::raw(TYPE, "new").id("new")).await;
+    assert_eq!(take_all(&store).await.len(), 2);
+    let waiting = store.ends(MAX_ENDS).await.unwrap();
+    let ids: BTreeSet<&str> = waiting.iter().map(|end| end.life.id.as_str()).collect();
+    assert_eq!(ids, BTreeSet::from(["new", "old"]));
+    // One that nobody can read is left out, and holds nothing up.
+    let mut redis = raw(&server).await;
+    let key = "delayq:{default/order.cancel}:ends";
+    run::<String>(&mut redis, &format!("XADD {key} * a nonsense i 1 r 2 h 3")).await;
+    assert_eq!(remove(&store, &waiting).await, 2);
+    end(&store, "next", 10).await;
+    assert_eq!(store.ends(MAX_ENDS).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_records_of_a_type_that_is_dropped_still_wait() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = forgetful(&server, 1 << 20).await;

@@ -45,6 +45,8 @@ pub(crate) struct EndsPage {
     pub(crate) waiting: Vec<WaitingEnd>,
     /// The place of the last one.
     pub(crate) last: Option<String>,
+    /// The place of one that cannot be read.
+    pub(crate) damaged: Option<String>,
     /// Their size.
     pub(crate) bytes: usize,
 }
@@ -55,8 +57,8 @@ pub(crate) fn oldest(keys: &ShardKeys, after: &str, count: usize) -> Command {
     Command::read(&["XRANGE", &keys.ends(), after, "+", "COUNT", &count]).at(keys.slot)
 }
 
-/// The records, with their sizes in their positions. Those that are too damaged to be read are left
-/// out, and dropped in the end by the bound.
+/// The records, with their sizes in their positions. Those that are too damaged to be read, or of a
+/// later release, are left out, and dropped in the end by the bound.
 pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<EndsPage> {
     let mut page = EndsPage::default();
     while !entries.is_empty() {
@@ -71,13 +73,14 @@ pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<EndsP
         let bytes = PLACE_BYTES + values.iter().map(Vec::len).sum::<usize>();
         page.bytes += bytes;
         page.last = Some(place.clone());
-        let facts = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts);
-        if let Some(facts) = facts {
-            page.waiting.push(WaitingEnd {
-                position: EndPosition::new(format!("{} {place} {bytes}", keys.bucket)),
-                life: facts.into_life(keys.task_type().clone()),
-            });
-        }
+        let Some(facts) = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts) else {
+            page.damaged = Some(place);
+            continue;
+        };
+        page.waiting.push(WaitingEnd {
+            position: EndPosition::new(format!("{} {place} {bytes}", keys.bucket)),
+            life: facts.into_life(keys.task_type().clone()),
+        });
     }
     Ok(page)
 }

@@ -241,6 +241,17 @@ impl Upkeep<'_> {
             let Some(last) = page.last else {
                 break;
             };
+            if let Some(place) = page.damaged
+                && let Some(left_out) = self.0.cx.log.admit()
+            {
+                let key = self.0.keys.ends();
+                tracing::error!(
+                    key,
+                    place,
+                    left_out,
+                    "the record of an end cannot be read: XDEL it"
+                );
+            }
             after = format!("({last}");
             bytes += page.bytes;
             count = ends::next_count(count, page.bytes);

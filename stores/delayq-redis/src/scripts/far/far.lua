@@ -23,13 +23,16 @@
 -- Packed record: kind (1: a, 2: d, as in the record; 2 more if the next part is there), submit
 -- time, number, checksum; the part between the time and the checksum and a line feed; the message.
 
+local FAR_FIELDS = { 'far', 'far_chunk', 'far_buckets', 'far_changes' }
+
 -- The operations on packed tasks; nil if there are none, and `settings` pack none now. They are
 -- made only then: that takes as long as a few calls. `settings`: "<lead, ms>", and to pack " <least
--- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>".
-local function far_of(settings, is_needed)
+-- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>". `known`: the values
+-- of FAR_FIELDS, if the caller has read them.
+local function far_of(settings, is_needed, known)
   local lead, near, least, wide = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*) ?(%d*)$')
   lead, near, least = tonumber(lead), tonumber(near), tonumber(least)
-  local meta = numbers_of_meta('far', 'far_chunk', 'far_buckets', 'far_changes')
+  local meta = known or numbers_of_meta(unpack(FAR_FIELDS))
   if not (is_needed or meta[1] or near and check_zset(DUE) >= least) then
     return nil
   end
