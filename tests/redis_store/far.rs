@@ -13,6 +13,8 @@ use std::time::Instant;
 
 use super::*;
 
+mod damage;
+
 /// Tasks sent in one call.
 const BULK: usize = 2_000;
 /// The tasks that stay unpacked.
@@ -36,14 +38,35 @@ async fn load(store: &RedisStore, count: usize) {
     let bulks = (0..count).step_by(BULK);
     for first in bulks {
         let tasks = first..count.min(first + BULK);
-        let tasks = tasks.map(|number| far(number, count)).collect();
-        for outcome in store.submit(tasks).await {
-            assert!(
-                matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
-                "{outcome:?}"
-            );
-        }
+        send(store, tasks.map(|number| far(number, count))).await;
     }
+}
+
+async fn send(store: &RedisStore, tasks: impl Iterator<Item = NewTask>) {
+    for outcome in store.submit(tasks.collect()).await {
+        assert!(
+            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+            "{outcome:?}"
+        );
+    }
+}
+
+/// A task with a message of 100 bytes, due at this time.
+fn due_at(number: usize, at: Timestamp) -> NewTask {
+    let job = DelayQueueJob::raw(TYPE, format!("{number:0>100}"));
+    task(job.id(id(number).as_str()).at(at))
+}
+
+/// The present time of the server, at the beginning of an hour.
+async fn hour(store: &RedisStore) -> Timestamp {
+    let now = store.stats(&task_type()).await.unwrap().now;
+    Timestamp::from_millis(now.as_millis() / 3_600_000 * 3_600_000)
+}
+
+/// A store that packs every task.
+async fn packing_all(server: &RedisServer) -> Arc<RedisStore> {
+    let url = format!("{}?pack=all", server.url());
+    RedisStore::connect(&url, options()).await.unwrap()
 }
 
 async fn packing(server: &RedisServer) -> Arc<RedisStore> {
@@ -136,29 +159,7 @@ async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
     }
     assert_eq!(counts, expected);
 
-    // A claim unpacks the chunk whose time comes within two minutes, and takes none of it.
-    let (chunk, _): (u64, u64) =
-        run(&mut redis, &format!("ZRANGE {STEM}:hours 0 0 WITHSCORES")).await;
-    let of_chunk: usize = run(&mut redis, &format!("LLEN {STEM}:{chunk}")).await;
-    let packed_before = packed(&mut redis).await;
-    // It is not in the slot of its time any more.
-    run::<i32>(&mut redis, &format!("DEL {STEM}:open")).await;
-    for (ahead, left) in [
-        (180_000, packed_before),
-        (60_000, packed_before - of_chunk / 2),
-    ] {
-        let now = store.stats(&of_type).await.unwrap().now.as_millis();
-        let soon = format!("ZADD {STEM}:hours {} {chunk}", now + ahead);
-        run::<i32>(&mut redis, &soon).await;
-        let claimed = claim(&store).await.unwrap();
-        assert_eq!(claimed.taken(), 0);
-        let event = Duration::from_millis(u64::try_from(ahead - 120_000 + 1).unwrap_or(0));
-        assert!(
-            ahead < 120_000 || claimed.next_in.unwrap() <= event,
-            "{claimed:?}"
-        );
-        assert_eq!(packed(&mut redis).await, left, "{ahead} ms ahead");
-    }
+    unpacks_ahead(&store, &mut redis).await;
     audited(&store, count as u64 - 10).await;
 
     // A store that packs nothing handles what is packed, and removes all of it.
@@ -171,100 +172,34 @@ async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
     audited(&other, 0).await;
 }
 
+/// A claim unpacks the first chunk when its time comes within two minutes, and takes none of it.
+async fn unpacks_ahead(store: &RedisStore, redis: &mut MultiplexedConnection) {
+    let first = format!("ZRANGE {STEM}:hours 0 0 WITHSCORES");
+    let (chunk, _): (u64, u64) = run(redis, &first).await;
+    let of_chunk: usize = run(redis, &format!("LLEN {STEM}:{chunk}")).await;
+    let before = packed(redis).await;
+    // It is not in the slot of its time any more.
+    run::<i32>(redis, &format!("DEL {STEM}:open")).await;
+    for (ahead, left) in [(180_000, before), (60_000, before - of_chunk / 2)] {
+        let now = store.stats(&task_type()).await.unwrap().now.as_millis();
+        let soon = format!("ZADD {STEM}:hours {} {chunk}", now + ahead);
+        run::<i32>(redis, &soon).await;
+        let claimed = claim(store).await.unwrap();
+        assert_eq!(claimed.taken(), 0);
+        let latest = Duration::from_millis(60_001);
+        assert!(left < before || claimed.next_in.unwrap() <= latest);
+        assert_eq!(packed(redis).await, left, "{ahead} ms ahead");
+    }
+}
+
 /// The task numbers of one type, all packed.
 const FEW: usize = 300;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
-    let server = RedisServer::start(Persistence::None, &[]);
-    let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
-    load(&store, FEW).await;
-    audited(&store, FEW as u64).await;
-    let mut redis = raw(&server).await;
-    for (damage, found) in [
-        (
-            format!("DEL {STEM}:i0"),
-            "is packed and no mark leads to it",
-        ),
-        (
-            format!("HSET {STEM}:i1 12345 999"),
-            "marks a packed task that does not exist",
-        ),
-        (
-            format!("HSET {META} far 2"),
-            "has 300 packed tasks and counts 2",
-        ),
-        (
-            format!("HDEL {META} far"),
-            "has 300 packed tasks and counts 0",
-        ),
-        (
-            format!("DEL {STEM}:hours"),
-            "is packed and not among those to be unpacked",
-        ),
-        (
-            format!("HDEL {META} far_buckets far_chunk"),
-            "is packed and no mark leads to it",
-        ),
-        (
-            format!("LSET {STEM}:2 1 nonsense"),
-            "its packed record is damaged",
-        ),
-    ] {
-        run::<redis::Value>(&mut redis, &damage).await;
-        let report = store.audit(&task_type(), false).await.unwrap();
-        assert!(!report.problems.is_empty(), "{damage}");
-        for problem in report.problems {
-            assert_eq!(problem.what, found, "{damage}");
-        }
-        store.audit(&task_type(), true).await.unwrap();
-        let report = store.audit(&task_type(), false).await.unwrap();
-        assert_eq!(report.problems, [], "{damage}");
-        let stats = store.stats(&task_type()).await.unwrap();
-        assert_eq!(stats.scheduled + stats.dead, FEW as u64, "{damage}");
-        let far = store.find(&task_type(), &id(7)).await.unwrap();
-        assert!(far.is_some(), "{damage}");
-    }
-    // The numbers of chunks begin again, and none is given twice.
-    run::<i32>(&mut redis, &format!("HDEL {META} far_chunk")).await;
-    accept(&store, far_job(FEW, minutes(60 * 24 * 40))).await;
-    let report = store.audit(&task_type(), false).await.unwrap();
-    assert_eq!(report.problems, []);
-    let cancelled = store.cancel(&task_type(), &id(FEW)).await.unwrap();
-    assert_eq!(cancelled, CancelOutcome::Cancelled);
-    // One bit of a message.
-    let list = format!("{STEM}:4");
-    let mut read = redis::cmd("LINDEX");
-    let mut record: Vec<u8> = read
-        .arg(&list)
-        .arg(1)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
-    *record.last_mut().unwrap() ^= 1;
-    let mut write = redis::cmd("LSET");
-    write.arg(&list).arg(1).arg(record);
-    write.exec_async(&mut redis).await.unwrap();
-    let report = store.audit(&task_type(), false).await.unwrap();
-    assert_eq!(report.problems.len(), 1);
-    let report = store.audit(&task_type(), true).await.unwrap();
-    assert_eq!(report.problems.len(), 1);
-    assert!(report.problems[0].repaired, "{report:?}");
-    let stats = store.stats(&task_type()).await.unwrap();
-    assert_eq!(
-        (stats.dead, stats.scheduled),
-        (2, FEW as u64 - 2),
-        "the damaged ones"
-    );
-}
 
 /// A page of those that are not packed ends early, at 4 MiB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_has_every_task_though_large_ones_are_among_the_packed_ones() {
     let server = RedisServer::start(Persistence::None, &[]);
-    let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let store = packing_all(&server).await;
     let mut sent = BTreeSet::new();
     for number in 0..240 {
         let size = if number % 2 == 0 { 100 } else { 100_000 };
@@ -292,32 +227,13 @@ async fn packed_tasks_of_one_hour_are_listed_counted_and_run_from_a_sealed_shard
     options.retention = Duration::ZERO;
     let store = RedisStore::connect(&url, options).await.unwrap();
     let (of_type, mut redis) = (task_type(), raw(&server).await);
-    let now = store.stats(&of_type).await.unwrap().now;
-    let hour = Timestamp::from_millis((now.as_millis() / 3_600_000 + 2) * 3_600_000);
+    let hour = hour(&store).await.plus(minutes(120));
     let count = 1_000;
     // Scattered, so that the first due time of an open chunk becomes earlier.
-    let due =
-        |number: usize| hour.plus(Duration::from_millis(number as u64 * 7_919 % 3_600 * 1_000));
-    let tasks = (0..count).map(|number| {
-        let message = format!("{number:0>100}");
-        task(
-            DelayQueueJob::raw(TYPE, message)
-                .id(id(number).as_str())
-                .at(due(number)),
-        )
-    });
-    for outcome in store.submit(tasks.collect()).await {
-        assert!(
-            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
-            "{outcome:?}"
-        );
-    }
+    let due = |n: usize| hour.plus(Duration::from_secs(n as u64 * 7_919 % 3_600));
+    send(&store, (0..count).map(|number| due_at(number, due(number)))).await;
     assert_eq!(packed(&mut redis).await, count);
-    let of_minutes: usize = run(
-        &mut redis,
-        "ZCARD delayq:{default/order.cancel}:far:minutes",
-    )
-    .await;
+    let of_minutes: usize = run(&mut redis, &format!("ZCARD {STEM}:minutes")).await;
     assert!(of_minutes > 30, "{of_minutes} chunks of minutes");
     audited(&store, count as u64).await;
     let mut expected: Vec<_> = (0..count).map(|number| (due(number), id(number))).collect();
@@ -331,13 +247,7 @@ async fn packed_tasks_of_one_hour_are_listed_counted_and_run_from_a_sealed_shard
     );
 
     shard(&store, 3).await;
-    let more = (count..count + 300).map(|number| far(number, 300));
-    for outcome in store.submit(more.collect()).await {
-        assert!(
-            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
-            "{outcome:?}"
-        );
-    }
+    send(&store, (count..count + 300).map(|number| far(number, 300))).await;
     assert_eq!(listed(&store).await.len(), count + 300);
     assert_eq!(packed(&mut redis).await, count, "in the sealed one");
     assert_eq!(take_all(&store).await, BTreeSet::new());
@@ -415,23 +325,19 @@ async fn a_user_without_the_rights_packs_nothing_and_the_one_of_the_guide_does()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_complete_though_a_chunk_moves_to_an_earlier_time_meanwhile() {
     let server = RedisServer::start(Persistence::None, &[]);
-    let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let store = packing_all(&server).await;
     let of_type = task_type();
-    let now = store.stats(&of_type).await.unwrap().now;
-    let minute = Timestamp::from_millis((now.as_millis() / 3_600_000 + 3) * 3_600_000);
+    let minute = hour(&store).await.plus(minutes(180));
     let due = |number: usize| minute.plus(Duration::from_millis(20_000 + 8 * number as u64));
-    let (count, last) = (4_000, 60);
+    let (count, of_page) = (4_000, 60);
     for first in (0..count).step_by(100) {
-        let tasks = (first..first + 100).map(|number| {
-            let job = DelayQueueJob::raw(TYPE, format!("{number:0>100}"));
-            task(job.id(id(number).as_str()).at(due(number)))
-        });
-        for outcome in store.submit(tasks.collect()).await {
-            outcome.unwrap();
-        }
+        send(
+            &store,
+            (first..first + 100).map(|number| due_at(number, due(number))),
+        )
+        .await;
     }
-    let first = count - last;
+    let first = count - of_page;
     let cursor = Cursor::new(due(first - 1), id(first - 1));
     let expected: Vec<TaskId> = (first..count).map(id).collect();
     for round in 0..120 {
@@ -489,8 +395,7 @@ fn is_known(outcome: &Result<SubmitOutcome>) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_again_and_again_loses_no_packed_task_and_doubles_none() {
     let mut server = RedisServer::start(Persistence::Always, &[]);
-    let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let store = packing_all(&server).await;
     let (acknowledged, mut acknowledgements) = mpsc::channel(1);
     let changes = tokio::spawn(change_far_tasks(Arc::clone(&store), acknowledged));
     for round in 0..8 {

@@ -6,10 +6,10 @@
 --   "c", the number of changes as it was told, the number of tasks seen; to unpack a task "b", its
 --   id, "" · 4 "1" to mend
 -- Returns: the next place (three) · the number of changes of the count, before this step and after
---   it · the number of packed tasks by the count · then for each task checked: id · record · letters
---   of the problems: z its chunk is not among those to be unpacked, m no mark leads to it, j in
---   another place, too, d unreadable record, w in the wrong slot; and for each mark: the mark in hex
---   · "" · o it leads to no task
+--   it · the number of packed tasks by the count · then for each task checked: id · record ·
+--   letters of the problems: z its chunk is not among those to be unpacked, m no mark leads to it,
+--   j in another place, too, d unreadable record, w in the wrong slot; and for each mark: the mark
+--   in hex · "" · o it leads to no task
 local kind, at, chunk, mends = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local AT_ONCE = 4
 
@@ -61,7 +61,8 @@ local function look(number, first_due, stop, lack)
   return 1
 end
 
--- Looks at a chunk that marks lead to and that is not among those to be unpacked. `list`: its tasks.
+-- Looks at a chunk that marks lead to and that is not among those to be unpacked. `list`: what it
+-- has.
 local function look_at_lost(number, list)
   local first_due
   for i = 2, #list, 2 do

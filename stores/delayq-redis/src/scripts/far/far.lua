@@ -17,8 +17,8 @@
 -- unpacked long before they are due. The buckets grow by linear hashing, so that each stays one
 -- small list.
 --
--- In META: far (number of packed tasks), far_chunk (the last number given), far_buckets, far_changes
--- (how often far was changed).
+-- In META: far (number of packed tasks), far_chunk (the last number given), far_buckets,
+-- far_changes (how often far was changed).
 --
 -- Packed record: kind (1: a, 2: d, as in the record; 2 more if the next part is there), submit
 -- time, number, checksum; the part between the time and the checksum and a line feed; the message.

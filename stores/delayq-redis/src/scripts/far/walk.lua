@@ -1,7 +1,7 @@
 -- Goes through the chunks in small steps, for the scripts that look at all packed tasks. A place is
--- "h" or "m" for the hours or the minutes, then the first due time and the number of the last chunk
--- seen in order, or "" for the beginning; after a space that of the chunk of its slot which was seen
--- ahead of the others. The hours come first; the place after the last chunk is "".
+-- "h" or "m" for the hours or the minutes, then the first due time and the number of the last
+-- chunk seen in order, or "" for the beginning; after a space that of the chunk of its slot which
+-- was seen ahead of the others. The hours come first; the place after the last chunk is "".
 local far = far_of(nil, true)
 local parts = far.parts
 
