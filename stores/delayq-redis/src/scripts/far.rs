@@ -14,7 +14,7 @@ use super::{Script, ShardKeys, id_of};
 use crate::connection::{Command, Fields};
 
 /// Where a walk over the packed tasks of a shard goes on, see `far/walk.lua`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place([String; 3]);
 
 impl Place {
@@ -25,6 +25,12 @@ impl Place {
 
     pub(crate) fn is_end(&self) -> bool {
         self.0.first().is_none_or(String::is_empty)
+    }
+
+    /// True before the first bucket of marks is checked.
+    fn is_before_marks(&self) -> bool {
+        let [kind, at, _] = &self.0;
+        kind == "i" && at == "0"
     }
 
     fn read(fields: &mut Fields) -> Result<Self> {
@@ -141,6 +147,10 @@ pub(crate) struct FarAudit {
     repair: bool,
     /// The packed tasks that were seen, and not unpacked by this audit.
     seen: u64,
+    /// The marks that were counted.
+    marks: u64,
+    /// A task has no mark, so that as many marks as tasks say nothing.
+    is_hidden: bool,
     /// The count, and the number of its changes, that the last step told.
     told: Option<(u64, u64)>,
     /// Somebody else packed or unpacked a task between two steps.
@@ -155,6 +165,8 @@ impl FarAudit {
             place: Place::start(),
             repair,
             seen: 0,
+            marks: 0,
+            is_hidden: false,
             told: None,
             is_disturbed: false,
             damaged: Vec::new(),
@@ -187,6 +199,7 @@ impl FarAudit {
             }
             let is_unpacked = self.repair && wrong.contains(['j', 'd', 'w']);
             self.seen += u64::from(!is_unpacked);
+            self.is_hidden |= wrong.contains('m');
             for letter in wrong.chars() {
                 add(structural(letter), self.repair);
             }
@@ -203,6 +216,11 @@ impl FarAudit {
                 _ => {}
             }
         }
+        // As many marks as tasks, each of which has one: every mark leads to a task.
+        let is_sound = self.marks == self.seen && !self.is_hidden && !self.is_disturbed;
+        if is_sound && self.place.is_before_marks() {
+            self.place = Place::default();
+        }
         Ok(())
     }
 
@@ -212,6 +230,7 @@ impl FarAudit {
         let (before, changes, count) = (fields.count()?, fields.count()?, fields.count()?);
         self.is_disturbed |= self.told.is_some_and(|(_, changes)| changes != before);
         self.told = Some((count, changes));
+        self.marks += fields.count()?;
         Ok(place)
     }
 
