@@ -89,3 +89,27 @@ async fn a_damaged_message_of_a_packed_task_goes_to_dead_and_no_chunk_gets_a_num
         "the damaged one"
     );
 }
+
+/// A task more and one less: the count is the same, and the tasks that were seen need not be.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_beside_other_calls_finds_no_damage_and_repairs_nothing() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = packing_all(&server).await;
+    load(&store, FEW).await;
+    let (of_type, mut redis) = (task_type(), raw(&server).await);
+    for round in 0..40 {
+        let own = FEW + round;
+        let audit = store.audit(&of_type, true);
+        let change = async {
+            for _ in 0..round % 10 {
+                store.find(&of_type, &id(0)).await.unwrap();
+            }
+            accept(&store, far_job(own, minutes(60 + 900 * round as u64))).await;
+            let former = store.cancel(&of_type, &id(own - 1)).await;
+            assert_eq!(former, Ok(CancelOutcome::Cancelled));
+        };
+        let (report, ()) = tokio::join!(audit, change);
+        assert_eq!(report.unwrap().problems, []);
+        assert_eq!(packed(&mut redis).await, FEW, "round {round}");
+    }
+}
