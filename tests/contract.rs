@@ -107,6 +107,13 @@ mod on_packed_redis {
     delayq_testing::shared_suite!(PackedRedis);
 }
 
+mod on_sharded_packed_redis {
+    use delayq_tests::stores::{PackedRedis, Sharded};
+
+    delayq_testing::contract_suite!(Sharded(PackedRedis));
+    delayq_testing::id_suite!(Sharded(PackedRedis));
+}
+
 /// On one server, as the user of the guide, who has no other rights. A user with all rights has no
 /// suites: the scripts and commands are these.
 mod on_restricted_redis {

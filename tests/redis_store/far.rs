@@ -3,7 +3,7 @@
 use delayq_core::job::When;
 use delayq_core::operate::Cursor;
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
-use delayq_core::{Timestamp, minutes};
+use delayq_core::{Error, Timestamp, minutes};
 use delayq_tests::redis_server::Persistence;
 use delayq_tests::redis_user;
 use tokio::sync::mpsc;
@@ -13,11 +13,14 @@ use std::time::Instant;
 
 use super::*;
 
+mod damage;
+
 /// Tasks sent in one call.
 const BULK: usize = 2_000;
 /// The tasks that stay unpacked.
 const LEAST: usize = 10_000;
 const META: &str = "delayq:{default/order.cancel}:meta";
+const STEM: &str = "delayq:{default/order.cancel}:far";
 
 fn id(number: usize) -> TaskId {
     TaskId::new(format!("order-{number:010}")).unwrap()
@@ -35,14 +38,35 @@ async fn load(store: &RedisStore, count: usize) {
     let bulks = (0..count).step_by(BULK);
     for first in bulks {
         let tasks = first..count.min(first + BULK);
-        let tasks = tasks.map(|number| far(number, count)).collect();
-        for outcome in store.submit(tasks).await {
-            assert!(
-                matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
-                "{outcome:?}"
-            );
-        }
+        send(store, tasks.map(|number| far(number, count))).await;
     }
+}
+
+async fn send(store: &RedisStore, tasks: impl Iterator<Item = NewTask>) {
+    for outcome in store.submit(tasks.collect()).await {
+        assert!(
+            matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+            "{outcome:?}"
+        );
+    }
+}
+
+/// A task with a message of 100 bytes, due at this time.
+fn due_at(number: usize, at: Timestamp) -> NewTask {
+    let job = DelayQueueJob::raw(TYPE, format!("{number:0>100}"));
+    task(job.id(id(number).as_str()).at(at))
+}
+
+/// The present time of the server, at the beginning of an hour.
+async fn hour(store: &RedisStore) -> Timestamp {
+    let now = store.stats(&task_type()).await.unwrap().now;
+    Timestamp::from_millis(now.as_millis() / 3_600_000 * 3_600_000)
+}
+
+/// A store that packs every task.
+async fn packing_all(server: &RedisServer) -> Arc<RedisStore> {
+    let url = format!("{}?pack=all", server.url());
+    RedisStore::connect(&url, options()).await.unwrap()
 }
 
 async fn packing(server: &RedisServer) -> Arc<RedisStore> {
@@ -135,6 +159,9 @@ async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
     }
     assert_eq!(counts, expected);
 
+    unpacks_ahead(&store, &mut redis).await;
+    audited(&store, count as u64 - 10).await;
+
     // A store that packs nothing handles what is packed, and removes all of it.
     let other = RedisStore::connect(&server.url(), options()).await.unwrap();
     let purged = other.purge(&of_type, TaskState::Scheduled).await.unwrap();
@@ -145,76 +172,107 @@ async fn far_tasks_of_a_large_type_are_packed_and_answer_as_before() {
     audited(&other, 0).await;
 }
 
+/// A claim unpacks the first chunk when its time comes within two minutes, and takes none of it.
+async fn unpacks_ahead(store: &RedisStore, redis: &mut MultiplexedConnection) {
+    let first = format!("ZRANGE {STEM}:hours 0 0 WITHSCORES");
+    let (chunk, _): (u64, u64) = run(redis, &first).await;
+    let of_chunk: usize = run(redis, &format!("LLEN {STEM}:{chunk}")).await;
+    let before = packed(redis).await;
+    // It is not in the slot of its time any more.
+    run::<i32>(redis, &format!("DEL {STEM}:open")).await;
+    for (ahead, left) in [(180_000, before), (60_000, before - of_chunk / 2)] {
+        let now = store.stats(&task_type()).await.unwrap().now.as_millis();
+        let soon = format!("ZADD {STEM}:hours {} {chunk}", now + ahead);
+        run::<i32>(redis, &soon).await;
+        let claimed = claim(store).await.unwrap();
+        assert_eq!(claimed.taken(), 0);
+        let latest = Duration::from_millis(60_001);
+        assert!(left < before || claimed.next_in.unwrap() <= latest);
+        assert_eq!(packed(redis).await, left, "{ahead} ms ahead");
+    }
+}
+
 /// The task numbers of one type, all packed.
 const FEW: usize = 300;
 
+/// A page of those that are not packed ends early, at 4 MiB.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audit_finds_damage_of_packed_tasks_and_repairs_it() {
+async fn a_listing_has_every_task_though_large_ones_are_among_the_packed_ones() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = packing_all(&server).await;
+    let mut sent = BTreeSet::new();
+    for number in 0..240 {
+        let size = if number % 2 == 0 { 100 } else { 100_000 };
+        let job = DelayQueueJob::raw(TYPE, vec![b'x'; size]);
+        let later = minutes(60) + Duration::from_secs(7 * number as u64);
+        accept(&store, job.id(id(number).as_str()).after(later)).await;
+        sent.insert(id(number));
+    }
+    let all = listed(&store).await;
+    assert!(all.is_sorted(), "pages are in order");
+    assert_eq!(all.len(), sent.len(), "each once");
+    assert_eq!(
+        all.into_iter().map(|(_, id)| id).collect::<BTreeSet<_>>(),
+        sent
+    );
+}
+
+/// More than an hour's chunks hold, so most are in the chunks of minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn packed_tasks_of_one_hour_are_listed_counted_and_run_from_a_sealed_shard_too() {
     let server = RedisServer::start(Persistence::None, &[]);
     let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
-    load(&store, FEW).await;
-    audited(&store, FEW as u64).await;
-    let mut redis = raw(&server).await;
-    let stem = "delayq:{default/order.cancel}:far";
-    for (damage, found) in [
-        (
-            format!("DEL {stem}:i0"),
-            "is packed and no mark leads to it",
-        ),
-        (
-            format!("HSET {stem}:i1 12345 999"),
-            "marks a packed task that does not exist",
-        ),
-        (
-            format!("HSET {META} far 2"),
-            "has 300 packed tasks and counts 2",
-        ),
-        (
-            format!("HDEL {META} far"),
-            "has 300 packed tasks and counts 0",
-        ),
-        (
-            format!("LSET {stem}:2 1 nonsense"),
-            "its packed record is damaged",
-        ),
-    ] {
-        run::<redis::Value>(&mut redis, &damage).await;
-        let report = store.audit(&task_type(), false).await.unwrap();
-        assert!(!report.problems.is_empty(), "{damage}");
-        for problem in report.problems {
-            assert_eq!(problem.what, found, "{damage}");
-        }
-        store.audit(&task_type(), true).await.unwrap();
-        let report = store.audit(&task_type(), false).await.unwrap();
-        assert_eq!(report.problems, [], "{damage}");
-        let stats = store.stats(&task_type()).await.unwrap();
-        assert_eq!(stats.scheduled + stats.dead, FEW as u64, "{damage}");
-    }
-    // One bit of a message.
-    let list = format!("{stem}:4");
-    let mut read = redis::cmd("LINDEX");
-    let mut record: Vec<u8> = read
-        .arg(&list)
-        .arg(1)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
-    *record.last_mut().unwrap() ^= 1;
-    let mut write = redis::cmd("LSET");
-    write.arg(&list).arg(1).arg(record);
-    write.exec_async(&mut redis).await.unwrap();
-    let report = store.audit(&task_type(), false).await.unwrap();
-    assert_eq!(report.problems.len(), 1);
-    let report = store.audit(&task_type(), true).await.unwrap();
-    assert_eq!(report.problems.len(), 1);
-    assert!(report.problems[0].repaired, "{report:?}");
-    let stats = store.stats(&task_type()).await.unwrap();
+    // A shard that remembers no end is empty as soon as its last task has ended.
+    let mut options = options();
+    options.retention = Duration::ZERO;
+    let store = RedisStore::connect(&url, options).await.unwrap();
+    let (of_type, mut redis) = (task_type(), raw(&server).await);
+    let hour = hour(&store).await.plus(minutes(120));
+    let count = 1_000;
+    // Scattered, so that the first due time of an open chunk becomes earlier.
+    let due = |n: usize| hour.plus(Duration::from_secs(n as u64 * 7_919 % 3_600));
+    send(&store, (0..count).map(|number| due_at(number, due(number)))).await;
+    assert_eq!(packed(&mut redis).await, count);
+    let of_minutes: usize = run(&mut redis, &format!("ZCARD {STEM}:minutes")).await;
+    assert!(of_minutes > 30, "{of_minutes} chunks of minutes");
+    audited(&store, count as u64).await;
+    let mut expected: Vec<_> = (0..count).map(|number| (due(number), id(number))).collect();
+    expected.sort();
+    assert_eq!(listed(&store).await, expected);
+    let counts = store.due_histogram(&of_type, hour, hour.plus(minutes(60)), 60);
+    assert_eq!(counts.await.unwrap().iter().sum::<u64>(), count as u64);
     assert_eq!(
-        (stats.dead, stats.scheduled),
-        (2, FEW as u64 - 2),
-        "the damaged ones"
+        store.stats(&of_type).await.unwrap().next_due,
+        Some(expected[0].0)
     );
+
+    shard(&store, 3).await;
+    send(&store, (count..count + 300).map(|number| far(number, 300))).await;
+    assert_eq!(listed(&store).await.len(), count + 300);
+    assert_eq!(packed(&mut redis).await, count, "in the sealed one");
+    assert_eq!(take_all(&store).await, BTreeSet::new());
+    audited(&store, count as u64 + 300).await;
+    let soon = When::After(Duration::from_millis(300));
+    for number in 0..count + 300 {
+        let moved = store.reschedule(&of_type, &id(number), soon).await.unwrap();
+        assert!(matches!(moved, ChangeOutcome::Changed { .. }), "{moved:?}");
+    }
+    let mut taken = BTreeSet::new();
+    while taken.len() < count + 300 {
+        for own in take_all(&store).await {
+            assert!(taken.insert(own.clone()), "{own} ran twice");
+        }
+    }
+    audited(&store, 0).await;
+    let left: Vec<String> = run(&mut redis, "KEYS *:far:*").await;
+    assert_eq!(left, [""; 0], "nothing is left of the packed ones");
+    for _ in 0..100 {
+        take_all(&store).await;
+        if store.buckets(&of_type).await.unwrap().len() == 3 {
+            return;
+        }
+    }
+    panic!("the sealed shard stays in the layout");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,6 +304,65 @@ async fn a_user_without_the_rights_packs_nothing_and_the_one_of_the_guide_does()
     assert_eq!(cancelled, CancelOutcome::Cancelled);
     let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
     assert!(log.is_empty(), "something was refused: {log:?}");
+    // A store that packs nothing, and may not unpack, leaves the packed ones whole.
+    let late = far_job(FEW + 1, minutes(1));
+    accept(&store, late).await;
+    let lesser = redis_user::add(&server, "least", &rights.replace("+lrem ", ""));
+    let other = RedisStore::connect(&lesser, options()).await.unwrap();
+    let refused = other.cancel(&of_type, &id(FEW + 1)).await.unwrap_err();
+    assert!(
+        matches!(refused, Error::Misconfigured { .. }),
+        "{refused:?}"
+    );
+    let found = store.find(&of_type, &id(FEW + 1)).await.unwrap();
+    assert_eq!(found.unwrap().message.unwrap(), b"other");
+    let report = store.audit(&of_type, false).await.unwrap();
+    assert_eq!(report.problems, []);
+}
+
+/// The open chunk, which has the last tasks of its minute, gets one that is due before all others
+/// while a page of the last ones is read in steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_complete_though_a_chunk_moves_to_an_earlier_time_meanwhile() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = packing_all(&server).await;
+    let of_type = task_type();
+    let minute = hour(&store).await.plus(minutes(180));
+    let due = |number: usize| minute.plus(Duration::from_millis(20_000 + 8 * number as u64));
+    let (count, of_page) = (4_000, 60);
+    for first in (0..count).step_by(100) {
+        send(
+            &store,
+            (first..first + 100).map(|number| due_at(number, due(number))),
+        )
+        .await;
+    }
+    let first = count - of_page;
+    let cursor = Cursor::new(due(first - 1), id(first - 1));
+    let expected: Vec<TaskId> = (first..count).map(id).collect();
+    for round in 0..120 {
+        let early = DelayQueueJob::raw(TYPE, "early")
+            .id(format!("early-{round}"))
+            .at(minute);
+        let disturb = async {
+            for _ in 0..round % 12 {
+                store.find(&of_type, &id(0)).await.unwrap();
+            }
+            accept(&store, early).await;
+        };
+        let list = store.list(&of_type, TaskState::Scheduled, Some(&cursor), 128);
+        let (page, ()) = tokio::join!(list, disturb);
+        let listed: Vec<TaskId> = page
+            .unwrap()
+            .tasks
+            .into_iter()
+            .map(|task| task.id)
+            .collect();
+        assert_eq!(listed, expected, "round {round}");
+        let early = TaskId::new(format!("early-{round}")).unwrap();
+        let cancelled = store.cancel(&of_type, &early).await;
+        assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    }
 }
 
 /// Sends, cancels and moves far tasks until `acknowledged` is dropped; each call until it is
@@ -278,8 +395,7 @@ fn is_known(outcome: &Result<SubmitOutcome>) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_again_and_again_loses_no_packed_task_and_doubles_none() {
     let mut server = RedisServer::start(Persistence::Always, &[]);
-    let url = format!("{}?pack=all", server.url());
-    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let store = packing_all(&server).await;
     let (acknowledged, mut acknowledgements) = mpsc::channel(1);
     let changes = tokio::spawn(change_far_tasks(Arc::clone(&store), acknowledged));
     for round in 0..8 {

@@ -19,6 +19,7 @@ mod certificates;
 mod chronicle;
 mod clock;
 mod damage;
+mod ends;
 mod failing_shard;
 mod far;
 mod faults;

@@ -55,6 +55,8 @@ local function record_removals(ids)
 end
 
 local PLACE_BYTES = 64
+-- More than one step writes, so a bound that was lowered is reached, too.
+local DROPS_AT_ONCE = 256
 
 -- Writes what was noted, and drops the oldest records beyond the maximum.
 local function write_ends()
@@ -67,22 +69,16 @@ local function write_ends()
     bytes = bytes + PLACE_BYTES + #one[1] + #one[2] + #one[3] + #one[4]
   end
   local lost = 0
-  while bytes > recorder.most do
-    local oldest = call('XRANGE', ENDS, '-', '+', 'COUNT', 16)
-    local dropped = {}
-    for _, entry in ipairs(oldest) do
-      if bytes > recorder.most then
-        local fields = entry[2]
-        bytes = bytes - PLACE_BYTES - #fields[2] - #fields[4] - #fields[6] - #fields[8]
-        dropped[#dropped + 1] = entry[1]
-      end
-    end
-    if #dropped == 0 then
+  while bytes > recorder.most and lost < DROPS_AT_ONCE do
+    local oldest = call('XRANGE', ENDS, '-', '+', 'COUNT', 1)[1]
+    if not oldest then
       bytes = 0
       break
     end
-    call('XDEL', ENDS, unpack(dropped))
-    lost = lost + #dropped
+    local fields = oldest[2]
+    bytes = bytes - PLACE_BYTES - #fields[2] - #fields[4] - #fields[6] - #fields[8]
+    call('XDEL', ENDS, oldest[1])
+    lost = lost + 1
   end
   call('HSET', META, 'ends_bytes', text(math.max(bytes, 0)))
   if lost > 0 then

@@ -22,11 +22,22 @@ pub(crate) fn kept(setting: &str) -> Option<KeptMessage> {
     kept.parse().ok().map(KeptMessage::from_limit)
 }
 
-/// Records read in one step, so that large messages do not block other calls.
-pub(crate) const AT_ONCE: usize = 64;
+/// Maximum number of records read in one step.
+const AT_ONCE: usize = 64;
+/// The size of a step from which on the next one is smaller, so that large messages do not block
+/// other calls.
+const STEP_BYTES: usize = 1 << 19;
 
-/// The size of records up to which further ones are read, in bytes.
+/// The size of the records of all shards up to which further ones are read, in bytes.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
+
+/// The number of records to read after a step of `count` with this size.
+pub(crate) fn next_count(count: usize, bytes: usize) -> usize {
+    let average = bytes.checked_div(count).unwrap_or(0).max(1);
+    (STEP_BYTES / average)
+        .clamp(1, AT_ONCE)
+        .min(4 * count.max(1))
+}
 
 /// A part of the records.
 #[derive(Debug, Default)]
@@ -34,6 +45,8 @@ pub(crate) struct EndsPage {
     pub(crate) waiting: Vec<WaitingEnd>,
     /// The place of the last one.
     pub(crate) last: Option<String>,
+    /// The place of one that cannot be read.
+    pub(crate) damaged: Option<String>,
     /// Their size.
     pub(crate) bytes: usize,
 }
@@ -44,8 +57,8 @@ pub(crate) fn oldest(keys: &ShardKeys, after: &str, count: usize) -> Command {
     Command::read(&["XRANGE", &keys.ends(), after, "+", "COUNT", &count]).at(keys.slot)
 }
 
-/// The records, with their sizes in their positions. Those that are too damaged to be read are left
-/// out, and dropped in the end by the bound.
+/// The records, with their sizes in their positions. Those that are too damaged to be read, or of a
+/// later release, are left out, and dropped in the end by the bound.
 pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<EndsPage> {
     let mut page = EndsPage::default();
     while !entries.is_empty() {
@@ -60,13 +73,14 @@ pub(crate) fn read_oldest(keys: &ShardKeys, mut entries: Fields) -> Result<EndsP
         let bytes = PLACE_BYTES + values.iter().map(Vec::len).sum::<usize>();
         page.bytes += bytes;
         page.last = Some(place.clone());
-        let facts = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts);
-        if let Some(facts) = facts {
-            page.waiting.push(WaitingEnd {
-                position: EndPosition::new(format!("{} {place} {bytes}", keys.bucket)),
-                life: facts.into_life(keys.task_type().clone()),
-            });
-        }
+        let Some(facts) = <[Vec<u8>; 4]>::try_from(values).ok().and_then(read_facts) else {
+            page.damaged = Some(place);
+            continue;
+        };
+        page.waiting.push(WaitingEnd {
+            position: EndPosition::new(format!("{} {place} {bytes}", keys.bucket)),
+            life: facts.into_life(keys.task_type().clone()),
+        });
     }
     Ok(page)
 }
@@ -93,7 +107,8 @@ fn read_facts([about, id, stored, trail]: [Vec<u8>; 4]) -> Option<EndFacts> {
     Some(EndFacts {
         id: TaskId::new(String::from_utf8(id).ok()?).ok()?,
         outcome,
-        submitted_at: content.submitted_at.unwrap_or(ended_at),
+        // The submit time may have been rounded up.
+        submitted_at: content.submitted_at.unwrap_or(ended_at).min(ended_at),
         due_at: content.due_at.unwrap_or(ended_at),
         ended_at,
         fence,
@@ -130,12 +145,13 @@ pub(crate) fn status(keys: &ShardKeys) -> Command {
     keys.script(Script::EndsStatus, 0)
 }
 
-/// The state of a shard's records, without its maximum.
+/// The state of a shard's records; its maximum is 0 if nothing is recorded any more.
 pub(crate) fn read_status(mut fields: Fields) -> Result<EndsStatus> {
     let mut status = EndsStatus::default();
     status.waiting = fields.count()?;
     status.oldest = fields.optional_time()?;
     status.bytes = fields.count()?;
     status.lost = fields.count()?;
+    status.limit = fields.count()?;
     Ok(status)
 }

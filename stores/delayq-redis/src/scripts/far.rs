@@ -1,10 +1,12 @@
 //! Far tasks, packed by time: the arguments and answers of the scripts that look through them.
 //! `far/far.lua` has the layout.
 
+use std::collections::HashSet;
+
 use delayq_core::machine::Gate;
-use delayq_core::operate::{AuditReport, Cursor, Page, Problem};
+use delayq_core::operate::{AuditReport, Cursor, Page, Problem, merge_pages};
 use delayq_core::task::TaskInfo;
-use delayq_core::{Result, Timestamp};
+use delayq_core::{Result, TaskId, TaskState, Timestamp};
 
 use super::query::{self, StoredTask};
 use super::record::{self, Damage};
@@ -12,7 +14,7 @@ use super::{Script, ShardKeys, id_of};
 use crate::connection::{Command, Fields};
 
 /// Where a walk over the packed tasks of a shard goes on, see `far/walk.lua`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place([String; 3]);
 
 impl Place {
@@ -23,6 +25,12 @@ impl Place {
 
     pub(crate) fn is_end(&self) -> bool {
         self.0.first().is_none_or(String::is_empty)
+    }
+
+    /// True before the first bucket of marks is checked.
+    fn is_before_marks(&self) -> bool {
+        let [kind, at, _] = &self.0;
+        kind == "i" && at == "0"
     }
 
     fn read(fields: &mut Fields) -> Result<Self> {
@@ -75,11 +83,16 @@ impl<'a> ScheduledPage<'a> {
     pub(crate) fn read(&mut self, mut fields: Fields) -> Result<()> {
         self.place = Place::read(&mut fields)?;
         let gate = query::read_gate(&mut fields)?;
+        let mut found = Vec::new();
         while !fields.is_empty() {
-            let info = self.read_one(&gate, &mut fields)?;
-            self.found.push(info);
+            found.push(self.read_one(&gate, &mut fields)?);
         }
-        self.keep_first();
+        // A task may have been packed again, or moved, between two steps.
+        self.leave_out(&found);
+        self.found.append(&mut found);
+        let place = |task: &TaskInfo| (task.at, task.id.clone());
+        self.found.sort_by_key(place);
+        self.found.truncate(self.limit + 1);
         Ok(())
     }
 
@@ -89,28 +102,23 @@ impl<'a> ScheduledPage<'a> {
         Ok(task.listed(self.keys, gate))
     }
 
-    fn keep_first(&mut self) {
-        let order = |one: &TaskInfo, other: &TaskInfo| {
-            (one.at, one.id.as_str()).cmp(&(other.at, other.id.as_str()))
-        };
-        self.found.sort_by(order);
-        // A task may have been unpacked, or moved, between two steps.
-        self.found.dedup_by(|later, first| later.id == first.id);
-        self.found.truncate(self.limit + 1);
+    fn leave_out(&mut self, tasks: &[TaskInfo]) {
+        let ids: HashSet<&TaskId> = tasks.iter().map(|task| &task.id).collect();
+        self.found.retain(|task| !ids.contains(&task.id));
     }
 
-    /// The page, with that of the tasks which are not packed.
+    /// The page, with that of the tasks which are not packed. That one may end early.
     pub(crate) fn merged(mut self, unpacked: Page) -> Page {
-        let has_more = unpacked.next.is_some();
-        self.found.extend(unpacked.tasks);
-        self.keep_first();
-        let has_more = has_more || self.found.len() > self.limit;
+        let has_more = self.found.len() > self.limit;
         self.found.truncate(self.limit);
         let last = self.found.last().filter(|_| has_more);
-        let mut page = Page::default();
-        page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
-        page.tasks = self.found;
-        page
+        let next = last.map(|task| Cursor::new(task.at, task.id.clone()));
+        // A task may have been unpacked since it was found.
+        self.leave_out(&unpacked.tasks);
+        let mut packed = Page::default();
+        packed.next = next;
+        packed.tasks = self.found;
+        merge_pages(vec![packed, unpacked], TaskState::Scheduled, self.limit)
     }
 }
 
@@ -137,9 +145,16 @@ pub(crate) fn read_histogram(mut fields: Fields, counts: &mut [u64]) -> Result<P
 pub(crate) struct FarAudit {
     pub(crate) place: Place,
     repair: bool,
+    /// The packed tasks that were seen, and not unpacked by this audit.
     seen: u64,
-    /// The first and the last count that the shard told.
-    counts: Option<(u64, u64)>,
+    /// The marks that were counted.
+    marks: u64,
+    /// A task has no mark, so that as many marks as tasks say nothing.
+    is_hidden: bool,
+    /// The count, and the number of its changes, that the last step told.
+    told: Option<(u64, u64)>,
+    /// Somebody else packed or unpacked a task between two steps.
+    is_disturbed: bool,
     /// Ids of tasks with damaged records, to be unpacked.
     damaged: Vec<Vec<u8>>,
 }
@@ -150,7 +165,10 @@ impl FarAudit {
             place: Place::start(),
             repair,
             seen: 0,
-            counts: None,
+            marks: 0,
+            is_hidden: false,
+            told: None,
+            is_disturbed: false,
             damaged: Vec::new(),
         }
     }
@@ -167,10 +185,7 @@ impl FarAudit {
         belongs: impl Fn(&[u8]) -> bool,
         report: &mut AuditReport,
     ) -> Result<()> {
-        self.place = Place::read(&mut fields)?;
-        let count = fields.count()?;
-        let first = self.counts.map_or(count, |(first, _)| first);
-        self.counts = Some((first, count));
+        self.place = self.read_counts(&mut fields)?;
         while !fields.is_empty() {
             let (id, record, wrong) = (fields.bytes()?, fields.bytes()?, fields.text()?);
             let id_text = String::from_utf8_lossy(&id).into_owned();
@@ -182,7 +197,9 @@ impl FarAudit {
                 add("marks a packed task that does not exist", self.repair);
                 continue;
             }
-            self.seen += 1;
+            let is_unpacked = self.repair && wrong.contains(['j', 'd', 'w']);
+            self.seen += u64::from(!is_unpacked);
+            self.is_hidden |= wrong.contains('m');
             for letter in wrong.chars() {
                 add(structural(letter), self.repair);
             }
@@ -194,35 +211,53 @@ impl FarAudit {
             }
             report.checked += 1;
             match record::decode(record) {
-                Err(Damage::Bad(_)) if self.repair => self.damaged.push(id),
+                Err(Damage::Bad(_)) if self.repair && !is_unpacked => self.damaged.push(id),
                 Err(Damage::Bad(what)) if !wrong.contains('d') => add(what, false),
                 _ => {}
             }
         }
+        // As many marks as tasks, each of which has one: every mark leads to a task.
+        let is_sound = self.marks == self.seen && !self.is_hidden && !self.is_disturbed;
+        if is_sound && self.place.is_before_marks() {
+            self.place = Place::default();
+        }
         Ok(())
     }
 
-    /// The calls that unpack the tasks whose damage was found by the last step, when it is to be
-    /// repaired: what follows moves them to dead, as it does with any damaged task.
-    pub(crate) fn unpack(&mut self, keys: &ShardKeys) -> Vec<Command> {
-        let unpack = |id: Vec<u8>| {
-            let command = keys.script(Script::FarAudit, 192).arg("b");
-            command.arg(id).arg("").arg("1")
-        };
-        self.damaged.drain(..).map(unpack).collect()
+    /// Reads the next place, and whether the count was changed by others since the last step.
+    fn read_counts(&mut self, fields: &mut Fields) -> Result<Place> {
+        let place = Place::read(fields)?;
+        let (before, changes, count) = (fields.count()?, fields.count()?, fields.count()?);
+        self.is_disturbed |= self.told.is_some_and(|(_, changes)| changes != before);
+        self.told = Some((count, changes));
+        self.marks += fields.count()?;
+        Ok(place)
+    }
+
+    /// The call that unpacks a task whose damage was found by the last step, when it is to be
+    /// repaired: what follows moves it to dead, as it does with any damaged task.
+    pub(crate) fn unpack(&mut self, keys: &ShardKeys) -> Option<Command> {
+        let id = self.damaged.pop()?;
+        let command = keys.script(Script::FarAudit, 192).arg("b");
+        Some(command.arg(id).arg("").arg("1"))
+    }
+
+    pub(crate) fn read_unpacked(&mut self, mut fields: Fields) -> Result<()> {
+        self.seen = self.seen.saturating_sub(1);
+        self.read_counts(&mut fields).map(drop)
     }
 
     /// Adds a wrong count to the report, unless tasks were packed or unpacked during the audit.
     /// Returns the call that corrects it.
     pub(crate) fn end(&self, keys: &ShardKeys, report: &mut AuditReport) -> Option<Command> {
-        let (told, last) = self.counts?;
-        if told != last || told == self.seen {
+        let (count, changes) = self.told.filter(|_| !self.is_disturbed)?;
+        if count == self.seen {
             return None;
         }
-        let what = format!("has {} packed tasks and counts {told}", self.seen);
+        let what = format!("has {} packed tasks and counts {count}", self.seen);
         let problem = Problem::new(keys.task_type().to_string(), what, self.repair);
         report.problems.push(problem);
-        let place = Place(["c".to_owned(), told.to_string(), self.seen.to_string()]);
+        let place = Place(["c".to_owned(), changes.to_string(), self.seen.to_string()]);
         let command = place.add_to(keys.script(Script::FarAudit, 64));
         self.repair.then(|| command.arg("1"))
     }
@@ -235,6 +270,7 @@ fn structural(letter: char) -> &'static str {
         'j' => "is packed and in another state, too",
         'd' => "its packed record is damaged",
         'w' => "is packed in the wrong place",
+        'z' => "is packed and not among those to be unpacked",
         _ => "is damaged",
     }
 }

@@ -23,7 +23,7 @@ impl Packing {
         match self.0 {
             PackFar::Off => LEAD_MS.to_string(),
             PackFar::Auto => format!("{LEAD_MS} {NEAR_MS} {LEAST}"),
-            PackFar::All => "0 0 0".to_owned(),
+            PackFar::All => "0 0 0 2".to_owned(),
         }
     }
 

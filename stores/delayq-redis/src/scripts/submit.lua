@@ -24,7 +24,7 @@ for i = 1, count do
 end
 local stored = call('HMGET', TASKS, unpack(ids))
 local ends = remembered(ids, retention, now)
-local meta = numbers_of_meta('max_pending', 'refused', 'fence', 'again')
+local meta = numbers_of_meta('max_pending', 'refused', 'fence', 'again', unpack(FAR_FIELDS))
 local words = call('HMGET', META, 'v', 'split')
 local split, fence = words[2] or '', meta[3] or 0
 -- The caller knows from the registry that the shard may pack.
@@ -33,7 +33,7 @@ if is_marked_now then
   split = open
 end
 local is_closed = split ~= open
-local packed, far = {}, far_of(ARGV[7])
+local packed, far = {}, far_of(ARGV[7], false, { unpack(meta, 5) })
 if far and far.count() > 0 then
   for i, id in ipairs(ids) do
     if not stored[i] then

@@ -14,10 +14,9 @@ for i = 1, #ARGV, 2 do
 end
 if removed == 0 then
   touch()
-elseif call('XLEN', ENDS) == 0 then
-  call('HDEL', META, 'ends_bytes')
-  call('UNLINK', ENDS)
 else
+  -- The empty stream stays: it knows which places were given.
+  bytes = call('XLEN', ENDS) > 0 and bytes or 0
   call('HSET', META, 'ends_bytes', text(math.max(bytes, 0)))
 end
 return removed

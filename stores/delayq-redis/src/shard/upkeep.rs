@@ -230,19 +230,31 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.text()
     }
 
-    /// The oldest records of ends.
-    pub(crate) async fn oldest_ends(self, limit: usize) -> Result<Vec<WaitingEnd>> {
+    /// The oldest records of ends, until their size is `most` bytes.
+    pub(crate) async fn oldest_ends(self, limit: usize, most: usize) -> Result<Vec<WaitingEnd>> {
         let (mut all, mut after, mut bytes) = (Vec::new(), "-".to_owned(), 0);
-        while all.len() < limit && bytes < ends::PAGE_BYTES {
-            let count = (limit - all.len()).min(ends::AT_ONCE);
-            let command = ends::oldest(&self.0.keys, &after, count);
+        let mut count = 1;
+        while all.len() < limit && bytes < most {
+            let command = ends::oldest(&self.0.keys, &after, count.min(limit - all.len()));
             let answer = self.0.cx.connections.call(Class::Main, command).await?;
             let page = ends::read_oldest(&self.0.keys, answer.fields())?;
             let Some(last) = page.last else {
                 break;
             };
+            if let Some(place) = page.damaged
+                && let Some(left_out) = self.0.cx.log.admit()
+            {
+                let key = self.0.keys.ends();
+                tracing::error!(
+                    key,
+                    place,
+                    left_out,
+                    "the record of an end cannot be read: XDEL it"
+                );
+            }
             after = format!("({last}");
             bytes += page.bytes;
+            count = ends::next_count(count, page.bytes);
             all.extend(page.waiting);
         }
         Ok(all)
@@ -254,10 +266,14 @@ impl Upkeep<'_> {
         self.0.run(Class::Main, command).await?.count()
     }
 
-    /// The state of its records; without the maximum.
+    /// The state of its records.
     pub(crate) async fn ends_status(self) -> Result<EndsStatus> {
         let command = ends::status(&self.0.keys);
-        ends::read_status(self.0.run(Class::Main, command).await?)
+        let mut status = ends::read_status(self.0.run(Class::Main, command).await?)?;
+        if status.limit == 0 {
+            status.limit = self.0.cx.history_buffer;
+        }
+        Ok(status)
     }
 
     /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running
@@ -315,8 +331,8 @@ impl Upkeep<'_> {
         while self.0.keys.packs() && !packed.place.is_end() {
             let fields = self.0.run(Class::Main, packed.step(&self.0.keys)).await?;
             packed.read(fields, &belongs, report)?;
-            for unpack in packed.unpack(&self.0.keys) {
-                self.0.run(Class::Main, unpack).await?;
+            while let Some(unpack) = packed.unpack(&self.0.keys) {
+                packed.read_unpacked(self.0.run(Class::Main, unpack).await?)?;
             }
         }
         if let Some(correct) = packed.end(&self.0.keys, report) {

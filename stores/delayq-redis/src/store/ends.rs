@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 
 use super::RedisStore;
 use crate::connection::Command;
+use crate::scripts::ends;
 use crate::shard::Shard;
 
 /// Number of types read in one step.
@@ -52,7 +53,10 @@ impl Ends for RedisStore {
             }
         }
         let share = limit.div_ceil(shards.len().max(1)).max(1);
-        let oldest = shards.iter().map(|shard| shard.upkeep().oldest_ends(share));
+        let bytes = ends::PAGE_BYTES / shards.len().max(1);
+        let oldest = shards
+            .iter()
+            .map(|shard| shard.upkeep().oldest_ends(share, bytes));
         let mut all = Vec::new();
         for waiting in join_all(oldest).await {
             all.extend(waiting?);
@@ -64,7 +68,7 @@ impl Ends for RedisStore {
 
     async fn remove_ends(&self, positions: &[EndPosition]) -> Result<u64> {
         let mut of_shards: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-        for (bucket, place, bytes) in positions.iter().filter_map(crate::scripts::ends::parts) {
+        for (bucket, place, bytes) in positions.iter().filter_map(ends::parts) {
             of_shards.entry(bucket).or_default().push((place, bytes));
         }
         let mut removed = 0;
@@ -78,17 +82,29 @@ impl Ends for RedisStore {
         Ok(removed)
     }
 
+    /// The sums. The limit is the size of all records at which the fullest shard drops some, if
+    /// each goes on to have its present part.
     async fn ends_status(&self) -> Result<EndsStatus> {
         let shards = shards(self).await?;
-        let mut sum = EndsStatus::default();
-        sum.limit = self.cx.history_buffer * shards.len().max(1) as u64;
         let states = join_all(shards.iter().map(|shard| shard.upkeep().ends_status())).await;
-        for status in states {
-            let status = status?;
+        let states = states.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut sum = EndsStatus::default();
+        for status in &states {
             sum.waiting += status.waiting;
             sum.oldest = sum.oldest.into_iter().chain(status.oldest).min();
             sum.bytes += status.bytes;
             sum.lost += status.lost;
+            sum.limit = sum.limit.saturating_add(status.limit);
+        }
+        if states.is_empty() {
+            sum.limit = self.cx.history_buffer;
+        }
+        let of_all = |status: &EndsStatus| {
+            let all = u128::from(sum.bytes) * u128::from(status.limit);
+            all.checked_div(u128::from(status.bytes))
+        };
+        if let Some(limit) = states.iter().filter_map(of_all).min() {
+            sum.limit = u64::try_from(limit).unwrap_or(u64::MAX);
         }
         Ok(sum)
     }

@@ -359,11 +359,8 @@ async fn record_older(map: &TypeMap, settings: &TypeSettings) -> Result<()> {
     }
     let older = map.older();
     let set = older.map(|shard| shard.upkeep().configure(Setting::Keep, &own));
-    join_all(set)
-        .await
-        .into_iter()
-        .map(|set| set.map(drop))
-        .collect()
+    let answers = join_all(set).await;
+    answers.into_iter().try_for_each(|set| set.map(drop))
 }
 
 /// The part of `settings` that removes fleet limits: a resize in the same change needs that first.

@@ -17,25 +17,29 @@
 -- unpacked long before they are due. The buckets grow by linear hashing, so that each stays one
 -- small list.
 --
--- In META: far (number of packed tasks), far_chunk (the last number given), far_buckets.
+-- In META: far (number of packed tasks), far_chunk (the last number given), far_buckets,
+-- far_changes (how often far was changed).
 --
 -- Packed record: kind (1: a, 2: d, as in the record; 2 more if the next part is there), submit
 -- time, number, checksum; the part between the time and the checksum and a line feed; the message.
 
+local FAR_FIELDS = { 'far', 'far_chunk', 'far_buckets', 'far_changes' }
+
 -- The operations on packed tasks; nil if there are none, and `settings` pack none now. They are
 -- made only then: that takes as long as a few calls. `settings`: "<lead, ms>", and to pack " <least
--- wait, ms> <tasks that stay unpacked>".
-local function far_of(settings, is_needed)
-  local lead, near, least = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*)$')
+-- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>". `known`: the values
+-- of FAR_FIELDS, if the caller has read them.
+local function far_of(settings, is_needed, known)
+  local lead, near, least, wide = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*) ?(%d*)$')
   lead, near, least = tonumber(lead), tonumber(near), tonumber(least)
-  local meta = numbers_of_meta('far', 'far_chunk', 'far_buckets')
+  local meta = known or numbers_of_meta(unpack(FAR_FIELDS))
   if not (is_needed or meta[1] or near and check_zset(DUE) >= least) then
     return nil
   end
   local far = {}
   local STEM = sub(DUE, 1, -4) .. 'far:'
   local HOURS, MINUTES, OPEN = STEM .. 'hours', STEM .. 'minutes', STEM .. 'open'
-  local HOUR_MS, MINUTE_MS, WIDE = 3600000, 60000, 60
+  local HOUR_MS, MINUTE_MS, WIDE = 3600000, 60000, tonumber(wide) or 60
   -- A node of a list has up to 8192 bytes, its own header included.
   local CHUNK_BYTES, LONGEST = 8150, 2000
   -- A chunk has at most 127 tasks, however short they are: it is unpacked in one step.
@@ -44,26 +48,29 @@ local function far_of(settings, is_needed)
   local HEAD, HEAD_BYTES = '>BI6I6I4', 17
   local KIND_OF, LETTER_OF = { a = 1, d = 2 }, { 'a', 'd', 'a', 'd' }
   local count, chunk_number, buckets, whole = meta[1] or 0, meta[2] or 0, math.max(meta[3] or 1, 1), 1
+  local changes = meta[4] or 0
   while whole < buckets do
     whole = whole * 2
   end
   -- The number whose last bits name the bucket of an id, by id.
   local number_of = {}
 
-  -- The number of packed tasks.
+  -- The number of packed tasks; and how often it was changed.
   function far.count()
-    return count
+    return count, changes
   end
 
   local function save()
+    changes = changes + 1
     if count <= 0 and call('ZCARD', HOURS) + call('ZCARD', MINUTES) == 0 then
       -- Every bucket is empty.
       count, buckets, whole = 0, 1, 1
       call('HDEL', META, 'far', 'far_buckets')
+      call('HSET', META, 'far_changes', text(changes))
     else
       -- After damage the count may be too low. Without one, no packed task would be found.
       count = math.max(count, 1)
-      call('HSET', META, 'far', text(count), 'far_buckets', text(buckets))
+      call('HSET', META, 'far', text(count), 'far_buckets', text(buckets), 'far_changes', text(changes))
     end
   end
 
@@ -181,13 +188,22 @@ local function far_of(settings, is_needed)
     end
   end
 
+  local function slot_end(chunk, due)
+    local width = chunk % 2 == 0 and HOUR_MS or MINUTE_MS
+    return (math.floor(due / width) + 1) * width
+  end
+
+  -- The number of the chunk that the next task goes to, in the slot of a chunk, as text.
+  local function open_at(chunk, due)
+    return match(call('HGET', OPEN, slot_of(chunk, due)) or '', '^%d+')
+  end
+
   local function forget_chunk(chunk)
     local zset = zset_of(chunk)
     local due = tonumber(call('ZSCORE', zset, chunk))
     call('ZREM', zset, chunk)
-    local slot = due and slot_of(chunk, due)
-    if slot and match(call('HGET', OPEN, slot) or '', '^%d+') == text(chunk) then
-      call('HDEL', OPEN, slot)
+    if due and open_at(chunk, due) == text(chunk) then
+      call('HDEL', OPEN, slot_of(chunk, due))
     end
   end
 
@@ -208,8 +224,13 @@ local function far_of(settings, is_needed)
     end
     chunk, used = tonumber(chunk), tonumber(used or 0)
     if not chunk or used + bytes > CHUNK_BYTES then
-      chunk_number = chunk_number + 1
-      chunk_number = chunk_number + (chunk_number % 2 == odd and 0 or 1)
+      repeat
+        chunk_number = chunk_number + 1
+        chunk_number = chunk_number + (chunk_number % 2 == odd and 0 or 1)
+        local is_free = call('LLEN', STEM .. chunk_number) == 0
+        -- After damage the last number may be too low.
+        chunk_number = is_free and chunk_number or 2 * chunk_number
+      until is_free
       chunk, used, made = chunk_number, 0, (made or 0) + 1
       call('HSET', META, 'far_chunk', text(chunk_number))
     end
@@ -232,6 +253,8 @@ local function far_of(settings, is_needed)
     local record, due = unpacked(call('LINDEX', list, at + 1) or '')
     local first_due = tonumber(call('ZSCORE', zset_of(chunk), chunk))
     due = due or first_due or 0
+    -- Removes nothing, and fails before any write if the user may not run it.
+    call('LREM', list, 0, '')
     call('LSET', list, at, '')
     call('LSET', list, at + 1, '')
     call('LREM', list, 2, '')
@@ -423,10 +446,23 @@ local function far_of(settings, is_needed)
     return purged
   end
 
-  -- Corrects the count, unless it has changed since it was told.
-  function far.correct(told, seen)
-    if count == told then
+  -- Corrects the count, unless it has changed since.
+  function far.correct(told_changes, seen)
+    if changes == told_changes then
       count = seen
+      save()
+    end
+  end
+
+  -- If the number of buckets was lost, takes one at which no bucket is large: the marks have to be
+  -- made again.
+  function far.restore_buckets()
+    local chunks = call('ZCARD', HOURS) + call('ZCARD', MINUTES)
+    if chunks > PER_BUCKET * buckets then
+      while whole < chunks do
+        whole = whole * 2
+      end
+      buckets = chunks
       save()
     end
   end
@@ -438,7 +474,8 @@ local function far_of(settings, is_needed)
 
   -- The parts of the layout, for the scripts that look through it.
   far.parts = { stem = STEM, hours = HOURS, minutes = MINUTES, hour = HOUR_MS, minute = MINUTE_MS, all = ALL,
-    unpacked = unpacked, mark_of = mark_of, add_mark = add_mark,
+    unpacked = unpacked, mark_of = mark_of, add_mark = add_mark, open_at = open_at,
+    zset_of = zset_of, slot_end = slot_end,
     buckets = function()
       return buckets
     end }

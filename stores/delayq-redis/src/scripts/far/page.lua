@@ -7,7 +7,7 @@
 --   ms · record.
 local limit, after_at, after_id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local before_at, before_id = tonumber(ARGV[4]), ARGV[5]
-local AT_ONCE = 48
+local AT_ONCE = 16
 
 local found = {}
 
