@@ -107,7 +107,7 @@ impl Parts {
     /// # Errors
     /// As [`moved`](Self::moved).
     pub(crate) async fn arrived(&self, task_type: &TaskType, id: &TaskId) -> Result<()> {
-        self.hurry.notify_waiters();
+        self.hurry.notify_one();
         let is_there = |state| !matches!(state, TaskState::Running | TaskState::Scheduled);
         self.until(task_type, id, is_there).await
     }

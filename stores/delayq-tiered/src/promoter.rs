@@ -89,6 +89,8 @@ async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
         for task_type in parts.cold.types().await.unwrap_or_default() {
+            // A hot store that was lost has no marks.
+            parts.marks.mark(&*parts.hot, &task_type).await.ok();
             parts.marks.tell(&*parts.cold, &task_type).await.ok();
             woken(&parts, &mut loops, &of_loops, task_type);
         }

@@ -112,10 +112,8 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
 /// Finds out which store has the id of a task, and which one takes it.
 async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
     let is_far = parts.is_far(task.when);
-    if !is_far {
-        if parts.count(&task.task_type).await?.tasks == 0 {
-            return Ok(Route::Hot);
-        }
+    if !is_far && parts.count(&task.task_type).await?.tasks == 0 {
+        return Ok(Route::Hot);
     }
     let ask = async |store: &Arc<dyn Store>| {
         let found = store.find(&task.task_type, &task.id).await;

@@ -1,7 +1,8 @@
 //! Processes that are slow, die or lose an answer while others have the same task in hand: nothing
 //! accepted is lost, and nothing runs twice.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use delayq_core::operate::Operate;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
@@ -12,7 +13,7 @@ use delayq_core::{
 use delayq_testing::Fault;
 
 use super::stage::{
-    HORIZON, LATE, LEAD, LOCK, Ledger, Stage, accept, broken, id, job, no_fault, now, pause,
+    HORIZON, LATE, LEAD, LOCK, Ledger, Plan, Stage, accept, broken, id, job, no_fault, now, pause,
     task_type,
 };
 
@@ -130,8 +131,10 @@ async fn a_near_task_whose_id_cold_remembers_takes_no_accepted_one_away() {
     }
     let other = with_message(job("a", When::After(seconds(60))), "other");
     accept(&*stage.hot, other).await;
-    let state = TaskState::Scheduled;
-    assert_eq!(sent.await.unwrap(), Ok(SubmitOutcome::Conflict { state }));
+    let conflict = SubmitOutcome::Conflict {
+        state: TaskState::Scheduled,
+    };
+    assert_eq!(sent.await.unwrap(), Ok(conflict));
     let found = stage.hot.find(&task_type(), &id("a")).await.unwrap();
     assert_eq!(found.unwrap().message.as_deref(), Some(&b"other"[..]));
     let audit = stage.sender().audit(&task_type(), false).await.unwrap();
@@ -183,7 +186,9 @@ async fn a_near_task_whose_id_cold_remembers_runs_on_time_whatever_fails() {
         let (plan, _) = broken(step, 0);
         let instance = stage.instance(&plan);
         let store = &*instance.store;
-        let state = TaskState::Cancelled;
+        let exists = SubmitOutcome::AlreadyExists {
+            state: TaskState::Cancelled,
+        };
         let mut same = old;
         same.when = When::After(millis(50));
         let known = loop {
@@ -192,7 +197,7 @@ async fn a_near_task_whose_id_cold_remembers_runs_on_time_whatever_fails() {
                 Ok(outcome) => break outcome,
             }
         };
-        assert_eq!(known, SubmitOutcome::AlreadyExists { state }, "{step:?}");
+        assert_eq!(known, exists, "{step:?}");
         let near = with_message(job("a", When::After(millis(250))), "near");
         let (due, sent_at) = loop {
             let sent_at = now();
@@ -220,7 +225,7 @@ async fn a_far_task_that_is_given_up_without_an_answer_is_not_called_accepted() 
         Fault::None => both.1(store, call),
         fault => fault,
     };
-    let plan: super::stage::Plan = std::sync::Arc::new(plan);
+    let plan: Plan = Arc::new(plan);
     let sender = stage.sender_with(&plan);
     let sent = tokio::spawn(async move { sender.submit(vec![far("a")]).await.remove(0) });
     while calls.load(Ordering::Relaxed) == 0 {
@@ -256,4 +261,38 @@ async fn a_task_in_doubt_that_has_run_is_neither_cancelled_nor_moved_nor_run_aga
     assert_eq!(changed, Ok(ChangeOutcome::Finished(done)));
     let stats = sender.stats(&job).await.unwrap();
     assert_eq!((stats.scheduled, stats.totals.done), (0, 3));
+}
+
+/// A lock that expires would leave another task in doubt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_claimed_and_not_submitted_is_given_back() {
+    let stage = Stage::new(&StoreOptions::default());
+    accept(&*stage.sender(), far("a")).await;
+    let (lost, _) = broken(("hot", "submit", Fault::AnswerLost), 0);
+    let is_away = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&is_away);
+    let plan = move |store: &'static str, call: &'static str| {
+        let is_find = (store, call) == ("hot", "find");
+        if is_find && asked.load(Ordering::Relaxed) {
+            return Fault::NotApplied;
+        }
+        lost(store, call)
+    };
+    let plan: Plan = Arc::new(plan);
+    let instance = stage.instance(&plan);
+    let end = SystemClock.elapsed() + seconds(10);
+    let left = loop {
+        assert!(SystemClock.elapsed() < end, "it was not given back");
+        let left = stage.cold.find(&task_type(), &id("a")).await.unwrap();
+        match left {
+            Some(task) if task.history.releases > 1 => break task,
+            _ => pause(millis(2)).await,
+        }
+    };
+    assert_eq!(left.history.lock_expiries, 0);
+    is_away.store(false, Ordering::Relaxed);
+    instance.store.has_moved_all().await.unwrap();
+    let mut ledger = Ledger::default();
+    ledger.work_until(&*stage.hot, 1).await;
+    assert_eq!(stage.hot.stats(&task_type()).await.unwrap().scheduled, 0);
 }
