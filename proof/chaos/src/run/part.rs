@@ -18,8 +18,8 @@ pub(crate) const RETENTION: Duration = hours(24);
 pub(crate) const NAMESPACE: &str = "default";
 /// How far ahead a task is due that waits in the second store of a tier, how long before that it is
 /// moved, and how long the lock of a move lasts: about half the tasks of a run are moved.
-const HORIZON: Duration = millis(700);
-const LEAD: Duration = millis(300);
+const HORIZON: Duration = millis(1_500);
+const LEAD: Duration = millis(1_000);
 const MOVE_LOCK: Duration = millis(1_000);
 /// How long a process waits before it tries again to open a store that does not open.
 const PATIENCE: Duration = millis(100);
