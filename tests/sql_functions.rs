@@ -384,7 +384,7 @@ async fn a_migration_completes_a_schema_and_leaves_a_newer_one_alone() {
     older.close().await;
     server.sql(
         "migrations",
-        "UPDATE delayq.meta SET version = 1; DROP TABLE delayq.ends, delayq.ends_lost CASCADE; \
+        "UPDATE delayq.meta SET version = 1; DROP TABLE delayq.ends, delayq.ends_state, delayq.ends_ledger CASCADE; \
          ALTER TABLE delayq.types DROP COLUMN history; \
          DROP FUNCTION delayq.find, delayq.within_v1; \
          GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA delayq TO PUBLIC",

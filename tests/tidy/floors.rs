@@ -77,6 +77,7 @@ const CRATES: [Crate; 20] = [
             "upkeep",
             "submit",
             "floors",
+            "ends_floor",
             "locals",
             "store",
             "recorded",

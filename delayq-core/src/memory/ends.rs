@@ -7,7 +7,9 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::error::Result;
-use crate::history::{EndPosition, Ends, EndsStatus, Life, MAX_ENDS, WaitingEnd};
+use crate::history::{
+    DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, Life, MAX_ENDS, WaitingEnd,
+};
 
 /// The queue: records by position.
 #[derive(Debug, Default)]
@@ -49,6 +51,15 @@ fn open(store: &MemoryStore) -> Result<MutexGuard<'_, EndQueue>> {
     Ok(store.ends.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+impl MemoryStore {
+    /// The maximum size of what waits, in bytes.
+    pub(super) fn history_limit(&self) -> u64 {
+        self.options
+            .history_buffer
+            .unwrap_or(DEFAULT_HISTORY_BUFFER)
+    }
+}
+
 #[async_trait]
 impl Ends for MemoryStore {
     async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
@@ -73,7 +84,7 @@ impl Ends for MemoryStore {
             waiting: queue.records.len() as u64,
             oldest: queue.records.values().next().map(|life| life.ended_at),
             bytes: queue.bytes,
-            limit: self.options.history_buffer,
+            limit: self.history_limit(),
             lost: queue.lost,
         })
     }

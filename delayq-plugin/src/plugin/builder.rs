@@ -145,7 +145,7 @@ impl DelayQueuePluginBuilder {
     /// MiB, at least 1 MiB. At the bound the oldest records are dropped, and counted.
     pub fn history_buffer(mut self, bytes: u64) -> Self {
         self.opening.push("history_buffer");
-        self.options.history_buffer = bytes;
+        self.options.history_buffer = Some(bytes);
         self
     }
 

@@ -66,7 +66,7 @@ impl Rig {
     /// The same place in a new namespace, with this bound of its recorded ends.
     pub(super) async fn with_buffer(&self, bytes: u64) -> Self {
         let options = StoreOptions {
-            history_buffer: bytes,
+            history_buffer: Some(bytes),
             ..StoreOptions::default()
         };
         Self::with(self.harness.clone(), options).await
