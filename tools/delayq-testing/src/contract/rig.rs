@@ -96,6 +96,20 @@ impl Rig {
         }
     }
 
+    /// Another store on the same data, of a process that sets no bound of recorded ends.
+    pub(super) async fn open_boundless(&self) -> Self {
+        let options = StoreOptions {
+            history_buffer: None,
+            ..self.options.clone()
+        };
+        Self {
+            harness: self.harness.clone(),
+            store: self.harness.open(options.clone()).await,
+            options,
+            origins: self.origins.clone(),
+        }
+    }
+
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
     }
