@@ -36,7 +36,18 @@ CREATE UNIQUE INDEX IF NOT EXISTS lives_key
     ON lives (type, id, ended_at, fence, submitted_at, outcome);
 CREATE INDEX IF NOT EXISTS lives_ended ON lives (ended_at);
 CREATE INDEX IF NOT EXISTS lives_group ON lives (grp, ended_at) WHERE grp IS NOT NULL;
-CREATE INDEX IF NOT EXISTS lives_failed ON lives (type, ended_at) WHERE outcome > 0;
+CREATE INDEX IF NOT EXISTS lives_type ON lives (type, ended_at);
+
+-- Whose lives were forgotten, for those that are recorded later.
+CREATE TABLE IF NOT EXISTS forgets (
+    namespace TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    id TEXT,
+    grp TEXT,
+    type TEXT
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS forgets_at ON forgets (namespace, at);
 
 -- The columns of a table of tasks as schedulers on a database have it.
 CREATE VIEW IF NOT EXISTS tasks AS
@@ -63,6 +74,11 @@ pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submit
 pub(super) const LATEST_FIRST: &str = " ORDER BY l.ended_at DESC, l.seq DESC LIMIT ";
 pub(super) const FORGET: &str = "DELETE FROM lives WHERE seq IN (SELECT l.seq FROM lives l \
      JOIN types t ON t.id = l.type WHERE ";
+pub(super) const NOTE_FORGET: &str =
+    "INSERT INTO forgets (namespace, at, id, grp, type) VALUES (?1, ?2, ?3, ?4, ?5)";
+pub(super) const FORGETS: &str =
+    "SELECT at, id, grp, type FROM forgets WHERE namespace = ?1 AND at > ?2";
+pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ?1 AND at <= ?2";
 pub(super) const TYPES: &str = "SELECT id, name FROM types WHERE namespace = ?1";
 pub(super) const EXPIRE: &str = "DELETE FROM lives WHERE seq IN \
      (SELECT seq FROM lives WHERE type = ?1 AND ended_at < ?2 LIMIT ?3)";
