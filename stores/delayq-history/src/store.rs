@@ -148,7 +148,8 @@ impl HistoryStore {
     ///
     /// # Errors
     /// The same for every method: `Unavailable` if the database cannot be reached, `Misconfigured`
-    /// with what to change, `Indeterminate` if the answer was lost.
+    /// with what to change, `Indeterminate` if the answer was lost, `InvalidInput` for a life that
+    /// the database takes in no way.
     pub async fn record(&self, lives: &[Life]) -> Result<u64> {
         if lives.is_empty() {
             return Ok(0);

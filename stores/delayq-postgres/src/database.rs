@@ -11,7 +11,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session};
-use crate::error::Outcome;
+use crate::error::{Fault, Outcome};
 use crate::preflight;
 
 /// A value of a statement.
@@ -122,7 +122,7 @@ impl Database {
     /// Runs one statement that only reads.
     ///
     /// # Errors
-    /// Those of a store's call.
+    /// Those of a store's call, and `InvalidInput` for a value that the server refuses.
     pub async fn read(&self, sql: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
         self.statement(sql, values, false).await
     }
@@ -130,7 +130,7 @@ impl Database {
     /// Runs one statement that writes, in a transaction of its own.
     ///
     /// # Errors
-    /// Those of a store's call.
+    /// As [`read`](Self::read).
     pub async fn rows(&self, sql: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
         self.statement(sql, values, true).await
     }
@@ -147,9 +147,10 @@ impl Database {
             Box::pin(async move {
                 let typed: Vec<_> = values.iter().map(DbValue::typed).collect();
                 let rows = match writes {
-                    true => session.write(&sql, &typed).await?,
-                    false => session.ask(&sql, &typed).await?,
+                    true => session.write(&sql, &typed).await,
+                    false => session.ask(&sql, &typed).await,
                 };
+                let rows = rows.map_err(Fault::of_value)?;
                 rows.iter().map(cells).collect::<Outcome<Vec<_>>>()
             })
         });

@@ -45,6 +45,9 @@ pub async fn search_history(
 /// `not-found` without a history, and for a task that neither the store nor the history knows.
 pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Result<Fate, Problem> {
     let fate = history(context)?.what_became_of(task_type, id).await?;
+    if let Some(error) = fate.history_error {
+        return Err(error.into());
+    }
     if fate.is_unknown() {
         return Err(Problem::no_task(task_type, id));
     }

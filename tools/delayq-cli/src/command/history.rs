@@ -229,6 +229,10 @@ fn fate_text(fate: &Fate, id: &TaskId) -> Report {
         Some(task) => Report::from(format!("in the store: {} since {}", task.state, task.at)),
         None => Report::from("not in the store any more"),
     };
+    let report = match &fate.history_error {
+        Some(error) => report.lines(format!("what the history has is missing: {error}")),
+        None => report,
+    };
     if fate.lives.is_empty() {
         return report;
     }
