@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
+use delayq_plugin::history::Recording;
 use delayq_plugin::store::{DEFAULT_HORIZON, Durability, MIN_HORIZON, StoreOptions};
 use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
@@ -42,7 +43,7 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 29] = [
     "listen",
     "store",
     "cold_url",
@@ -56,6 +57,7 @@ const OPTIONS: [&str; 28] = [
     "history",
     "history_record",
     "history_retention",
+    "history_buffer",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -105,6 +107,9 @@ pub struct Config {
     pub history_record: String,
     /// How long the history keeps a life, as a span such as `365d`; without it for ever.
     pub history_retention: Option<String>,
+    /// The maximum size of the records that wait for the history in a namespace, in bytes; without
+    /// it as the store has it, at first 512 MiB.
+    pub history_buffer: Option<u64>,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -197,6 +202,7 @@ impl Default for Config {
             history: None,
             history_record: "on".to_owned(),
             history_retention: None,
+            history_buffer: None,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -414,6 +420,13 @@ impl Config {
         HistoryPlan::of(self).ok().flatten()
     }
 
+    /// Whether the ends of tasks are recorded, and what of their messages; `None`: types stay as
+    /// they are.
+    pub fn recording(&self) -> Option<Recording> {
+        let recording = self.history_record.parse().ok()?;
+        (self.history.is_some() || recording == Recording::Off).then_some(recording)
+    }
+
     /// The options for opening any store.
     pub fn store_options(&self) -> StoreOptions {
         StoreOptions {
@@ -424,6 +437,7 @@ impl Config {
                 .into_delay()
                 .unwrap_or(DEFAULT_RETENTION),
             remembered: self.remembered,
+            history_buffer: self.history_buffer,
             ..StoreOptions::default()
         }
     }

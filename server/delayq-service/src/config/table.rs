@@ -73,6 +73,7 @@ fn full() -> Value {
         "namespaces": {"NAME": {"limits": limits}},
         "limits": {"max_lock_expiries": 5, "token_rate": 1, "namespace": limits},
         "push": {"allow_ports": [22]},
+        "history_buffer": 1 << 20,
     });
     let config: Config = serde_json::from_value(text).unwrap();
     serde_json::to_value(config).unwrap()
