@@ -404,7 +404,9 @@ async fn keeps_each_life_once(url: &str) {
     let other = HistoryStore::at(url, Namespace::new("other").unwrap(), TIMEOUT).unwrap();
     assert_eq!(other.record(&[first]).await, Ok(1));
     assert_eq!(all(&other).await.len(), 1);
-    assert_eq!(history.status().await.unwrap().newest, Some(now));
+    let status = history.status().await.unwrap();
+    let oldest = Some(now.minus(hours(2)));
+    assert_eq!((status.oldest, status.newest), (oldest, Some(now)));
 }
 
 #[tokio::test]
@@ -812,4 +814,49 @@ async fn records_that_nobody_ships_are_a_concern() {
     assert_eq!(concern_of_records(&waiting, now), None);
     let concern = concern_of_records(&waiting, now.plus(hours(1))).unwrap();
     assert!(concern.fix.contains("--history off"), "{}", concern.fix);
+}
+
+#[tokio::test]
+async fn a_search_takes_no_longer_than_a_call_may_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = file(&folder, "history");
+    let (history, now) = (history_at(&url), SystemClock.now());
+    let lives: Vec<_> = (0..20_000)
+        .map(|n| life(&n.to_string(), LifeOutcome::Done, now))
+        .collect();
+    assert_eq!(history.record(&lives).await, Ok(20_000));
+    let hurried = HistoryStore::at(&url, Namespace::default(), millis(1)).unwrap();
+    let mut query = HistoryQuery::default();
+    query.error = Some("no such order".to_owned());
+    let error = hurried.search(&query).await.unwrap_err();
+    assert!(error.to_string().contains("name a type"), "{error}");
+    query.id = Some(TaskId::new("7").unwrap());
+    query.task_type = Some(TaskType::new(TYPE).unwrap());
+    assert_eq!(hurried.search(&query).await.unwrap().lives, []);
+    query.error = Some("a\0".to_owned());
+    let error = history.search(&query).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_month_that_a_crash_has_left_is_dropped_and_a_forgetful_server_refused() {
+    let server = PostgresServer::start(&[]);
+    let (history, now) = (history_at(&server.url()), SystemClock.now());
+    let one = life("1", LifeOutcome::Done, now);
+    assert_eq!(history.record(&[one]).await, Ok(1));
+    let tables = "SELECT count(*) FROM pg_class WHERE relname IN ('lives_2020_01', 'lives_mine')";
+    for name in ["lives_2020_01", "lives_mine"] {
+        let left = format!("CREATE TABLE delayq_history.{name} (LIKE delayq_history.lives)");
+        server.sql("postgres", &left);
+    }
+    let keep = HistoryRetention::of_all(Some(days(30)));
+    assert_eq!(history.expire(&keep, now).await, Ok(0));
+    assert_eq!(server.sql("postgres", tables).trim(), "1");
+    server.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    let error = until("the refusal", || async {
+        history_at(&server.url()).status().await.err()
+    });
+    let error = error.await;
+    assert!(error.to_string().contains("synchronous_commit"), "{error}");
 }

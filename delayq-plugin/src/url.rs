@@ -50,8 +50,8 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 /// not have; [`Error::Misconfigured`], with the line to change, when the store cannot keep the
 /// durability class; the store's own error if it cannot be opened.
 pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
-    // Boxed, as the futures of a start are deep, and the compiler limits how deep those of a program
-    // are.
+    // Boxed, as the futures of a start are deep, and the compiler limits how deep those of a
+    // program are.
     Box::pin(open(url, options, Loading::Wait)).await
 }
 

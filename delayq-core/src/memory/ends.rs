@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::history::{
     DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, Life, MAX_ENDS, WaitingEnd,
 };
+use crate::store::StoreOptions;
 
 /// The queue: records by position.
 #[derive(Debug, Default)]
@@ -51,13 +52,9 @@ fn open(store: &MemoryStore) -> Result<MutexGuard<'_, EndQueue>> {
     Ok(store.ends.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-impl MemoryStore {
-    /// The maximum size of what waits, in bytes.
-    pub(super) fn history_limit(&self) -> u64 {
-        self.options
-            .history_buffer
-            .unwrap_or(DEFAULT_HISTORY_BUFFER)
-    }
+/// The maximum size of what waits, in bytes.
+pub(super) fn limit(options: &StoreOptions) -> u64 {
+    options.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER)
 }
 
 #[async_trait]
@@ -84,7 +81,7 @@ impl Ends for MemoryStore {
             waiting: queue.records.len() as u64,
             oldest: queue.records.values().next().map(|life| life.ended_at),
             bytes: queue.bytes,
-            limit: self.history_limit(),
+            limit: limit(&self.options),
             lost: queue.lost,
         })
     }

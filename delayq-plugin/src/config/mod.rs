@@ -27,9 +27,9 @@ pub(crate) use type_options::TypeOptions;
 /// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`, `cold_url`,
 /// `horizon`, `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
 /// `max_lock_expiries`, `only`, `history`, `history_retention`, `history_buffer` and `grace`, like
-/// the builder's methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same names and units,
-/// and `history`. If several tables match a type, the
-/// longest pattern wins. Its options replace the worker's own.
+/// the builder's methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same
+/// names and units, and `history`. If several tables match a type, the longest pattern wins. Its
+/// options replace the worker's own.
 ///
 /// `Config` is also `Deserialize`, for a section of an application's own configuration;
 /// [`from_section`](Self::from_section) has better messages.

@@ -386,15 +386,11 @@ impl Backend for PostgresHistory {
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
         let mut status = HistoryStatus::default();
-        let months = self.months().await?;
-        let first = months.first().map(|(month, _)| month.start());
-        let query = HistoryQuery {
-            limit: 1,
-            ..HistoryQuery::default()
-        };
-        let newest = self.search(namespace, &query).await?;
-        status.newest = newest.lives.first().map(|life| life.ended_at);
-        status.oldest = status.newest.and(first).map(Timestamp::from_millis);
+        let of = vec![DbValue::Text(namespace.to_string())];
+        let ends = self.rows(sql::ENDS, of).await?;
+        let end = |column: usize| ends.first().and_then(|row| int(row.get(column)));
+        status.oldest = end(0).map(Timestamp::from_millis);
+        status.newest = end(1).map(Timestamp::from_millis);
         status.bytes = self.number(sql::BYTES, Vec::new()).await?.unsigned_abs();
         Ok(status)
     }

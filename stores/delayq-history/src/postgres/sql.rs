@@ -129,5 +129,10 @@ pub(super) const TYPES: &str = "SELECT id, name FROM {s}.types WHERE namespace =
 pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
     WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
     WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";
+/// The first and the last end of a namespace.
+pub(super) const ENDS: &str = "SELECT min(x.oldest), max(x.newest) FROM {s}.types t \
+    CROSS JOIN LATERAL (SELECT (SELECT l.ended_at FROM {s}.lives l WHERE l.type = t.id \
+    ORDER BY l.ended_at LIMIT 1) AS oldest, (SELECT l.ended_at FROM {s}.lives l \
+    WHERE l.type = t.id ORDER BY l.ended_at DESC LIMIT 1) AS newest) x WHERE t.namespace = $1";
 pub(super) const BYTES: &str = "SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::int8 \
     FROM pg_inherits i WHERE i.inhparent = '{s}.lives'::regclass";
