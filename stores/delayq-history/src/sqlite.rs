@@ -219,7 +219,15 @@ impl Backend for SqliteHistory {
         filter.search(query);
         let limit = query.limit;
         let place = filter.value(Bound::Int(signed(limit as u64 + 1)));
-        let sql = [sql::SEARCH, &filter.sql(), sql::LATEST_FIRST, &place].concat();
+        let sql = [
+            sql::SEARCH,
+            index(query),
+            sql::OF_TYPES,
+            &filter.sql(),
+            sql::LATEST_FIRST,
+            &place,
+        ]
+        .concat();
         let sql = with_bytes_bound(&sql, "name");
         let values = values(filter.values);
         let found = self.read(move |connection| {
@@ -233,9 +241,9 @@ impl Backend for SqliteHistory {
     async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
         let mut filter = Filter::new(DIALECT);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
-        let (column, value) = match whom {
-            Forget::Id { id, .. } => ("l.id = {}", id.to_string()),
-            Forget::Group { group, .. } => ("l.grp = {}", group.clone()),
+        let (index, column, value) = match whom {
+            Forget::Id { id, .. } => ("lives_key", "l.id = {}", id.to_string()),
+            Forget::Group { group, .. } => ("lives_group", "l.grp = {}", group.clone()),
         };
         filter.with(column, Bound::Text(value));
         if let Some(task_type) = whom.task_type() {
@@ -243,7 +251,16 @@ impl Backend for SqliteHistory {
         }
         filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
         let place = filter.value(Bound::Int(STEP));
-        let sql = [sql::FORGET, &filter.sql(), " LIMIT ", &place, ")"].concat();
+        let sql = [
+            sql::FORGET,
+            index,
+            sql::OF_TYPES,
+            &filter.sql(),
+            " LIMIT ",
+            &place,
+            ")",
+        ]
+        .concat();
         self.remove(sql, values(filter.values)).await
     }
 
@@ -354,6 +371,19 @@ fn add(connection: &Connection, namespace: &Namespace, life: &Life) -> rusqlite:
     let mut add_type = connection.prepare_cached(sql::ADD_TYPE)?;
     add_type.execute((namespace.as_str(), name))?;
     connection.prepare_cached(sql::ADD)?.execute(values)
+}
+
+/// The index that leads to what a search finds, in its order where possible.
+fn index(query: &HistoryQuery) -> &'static str {
+    if query.id.is_some() {
+        "lives_key"
+    } else if query.group.is_some() {
+        "lives_group"
+    } else if query.task_type.is_some() {
+        "lives_type"
+    } else {
+        "lives_ended"
+    }
 }
 
 fn values(bounds: Vec<Bound>) -> Vec<Value> {

@@ -1,5 +1,6 @@
 //! The records of ended tasks of a namespace that moves, and the setting of its types.
 
+use delayq_core::Operate;
 use delayq_core::history::{Ends, KeptMessage, Recording};
 
 use super::*;
