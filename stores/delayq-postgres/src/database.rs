@@ -146,9 +146,10 @@ impl Database {
             let (sql, values) = (Arc::clone(&sql), Arc::clone(&values));
             Box::pin(async move {
                 let typed: Vec<_> = values.iter().map(DbValue::typed).collect();
-                let rows = match writes {
-                    true => session.write(&sql, &typed).await,
-                    false => session.ask(&sql, &typed).await,
+                let rows = if writes {
+                    session.write(&sql, &typed).await
+                } else {
+                    session.ask(&sql, &typed).await
                 };
                 let rows = rows.map_err(Fault::of_value)?;
                 rows.iter().map(cells).collect::<Outcome<Vec<_>>>()
