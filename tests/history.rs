@@ -506,7 +506,7 @@ async fn forgets(url: &str) {
     let none = history.forget(&Forget::id(id("2"), other)).await;
     assert_eq!(none, Ok(0));
     assert_eq!(history.forget(&Forget::id(id("2"), None)).await, Ok(1));
-    let group = Forget::group("t".to_owned(), Some(task_type.clone()));
+    let group = Forget::group("t", Some(task_type.clone()));
     assert_eq!(history.forget(&group).await, Ok(2));
     assert_eq!(ids(&history, |_| {}).await, ["3", "4", "5"]);
     // A type of its own is kept shorter than all the others.
@@ -608,7 +608,7 @@ async fn forgetting_a_person_covers_what_waits_to_be_shipped() {
         Some(&b"secret"[..]),
         "not shipped yet"
     );
-    let whom = Forget::group("tenant-1".to_owned(), None);
+    let whom = Forget::group("tenant-1", None);
     assert_eq!(history.forget(&whom).await.unwrap().lives, 1);
     assert_eq!(ids(&kept, |_| {}).await, ["2"]);
     assert_eq!(store.ends_status().await.unwrap().waiting, 0);
@@ -623,7 +623,7 @@ async fn forgets_what_another_shipper_has_taken(url: &str) {
         life.group = Some(format!("tenant-{}", n % 2));
         lives.push(life);
     }
-    let whom = Forget::group("tenant-0".to_owned(), None);
+    let whom = Forget::group("tenant-0", None);
     assert_eq!(history.forget(&whom).await, Ok(0));
     let whom = Forget::id(
         TaskId::new("1").unwrap(),

@@ -34,8 +34,8 @@ impl Forget {
 
     /// All lives with this group, of one type or of all.
     #[must_use]
-    pub fn group(group: String, task_type: Option<TaskType>) -> Self {
-        let group = label(&group);
+    pub fn group(group: &str, task_type: Option<TaskType>) -> Self {
+        let group = label(group);
         Self::Group { group, task_type }
     }
 
@@ -63,7 +63,7 @@ impl Forget {
         let task_type = task_type.map(TaskType::new).transpose().ok()?;
         match (id, group) {
             (Some(id), None) => Some(Self::id(TaskId::new(id).ok()?, task_type)),
-            (None, Some(group)) => Some(Self::group(group, task_type)),
+            (None, Some(group)) => Some(Self::group(&group, task_type)),
             _ => None,
         }
     }

@@ -301,7 +301,7 @@ async fn forget(
     let task_type = args.task_type.clone();
     let whom = match (&args.id, &args.group) {
         (Some(id), _) => Forget::id(id.clone(), task_type),
-        (None, group) => Forget::group(group.clone().unwrap_or_default(), task_type),
+        (None, group) => Forget::group(group.as_deref().unwrap_or_default(), task_type),
     };
     ask(
         &format!("remove all lives of {whom} from the history, for good"),
