@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delayq_core::Bucket;
-use delayq_core::history::EndPosition;
+use delayq_core::history::{EndPosition, WaitingEnd};
 use delayq_core::store::{ClaimRequest, Layer, StoreOptions};
 use delayq_plugin::history::{
     Forget, HistoryQuery, HistoryRetention, HistoryStore, KeptMessage, Life, LifeOutcome,
+    concern_of_records,
 };
 use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{
@@ -403,7 +404,9 @@ async fn keeps_each_life_once(url: &str) {
     let other = HistoryStore::at(url, Namespace::new("other").unwrap(), TIMEOUT).unwrap();
     assert_eq!(other.record(&[first]).await, Ok(1));
     assert_eq!(all(&other).await.len(), 1);
-    assert_eq!(history.status().await.unwrap().newest, Some(now));
+    let status = history.status().await.unwrap();
+    let oldest = Some(now.minus(hours(2)));
+    assert_eq!((status.oldest, status.newest), (oldest, Some(now)));
 }
 
 #[tokio::test]
@@ -503,7 +506,7 @@ async fn forgets(url: &str) {
     let none = history.forget(&Forget::id(id("2"), other)).await;
     assert_eq!(none, Ok(0));
     assert_eq!(history.forget(&Forget::id(id("2"), None)).await, Ok(1));
-    let group = Forget::group("t".to_owned(), Some(task_type.clone()));
+    let group = Forget::group("t", Some(task_type.clone()));
     assert_eq!(history.forget(&group).await, Ok(2));
     assert_eq!(ids(&history, |_| {}).await, ["3", "4", "5"]);
     // A type of its own is kept shorter than all the others.
@@ -605,8 +608,255 @@ async fn forgetting_a_person_covers_what_waits_to_be_shipped() {
         Some(&b"secret"[..]),
         "not shipped yet"
     );
-    let whom = Forget::group("tenant-1".to_owned(), None);
+    let whom = Forget::group("tenant-1", None);
     assert_eq!(history.forget(&whom).await.unwrap().lives, 1);
     assert_eq!(ids(&kept, |_| {}).await, ["2"]);
     assert_eq!(store.ends_status().await.unwrap().waiting, 0);
+}
+
+/// A process has taken records when somebody forgets a person, and records them after that.
+async fn forgets_what_another_shipper_has_taken(url: &str) {
+    let (history, now) = (history_at(url), SystemClock.now());
+    let mut lives = Vec::new();
+    for n in 0..4 {
+        let mut life = life(&n.to_string(), LifeOutcome::Done, now.minus(seconds(n)));
+        life.group = Some(format!("tenant-{}", n % 2));
+        lives.push(life);
+    }
+    let whom = Forget::group("tenant-0", None);
+    assert_eq!(history.forget(&whom).await, Ok(0));
+    let whom = Forget::id(
+        TaskId::new("1").unwrap(),
+        Some(TaskType::new(TYPE).unwrap()),
+    );
+    assert_eq!(history.forget(&whom).await, Ok(0));
+    let other = history_at(url);
+    assert_eq!(other.record(&lives).await, Ok(1));
+    assert_eq!(other.record(&lives).await, Ok(0));
+    assert_eq!(ids(&history, |_| {}).await, ["3"]);
+    // Another namespace has its own, and what ends later is another life.
+    let elsewhere = other.of(Namespace::new("elsewhere").unwrap());
+    assert_eq!(elsewhere.record(&lives).await, Ok(4));
+    let later = life("1", LifeOutcome::Done, SystemClock.now().plus(seconds(5)));
+    assert_eq!(other.record(&[later]).await, Ok(1));
+    // Nor are the notes kept for ever.
+    let keep = HistoryRetention::of_all(None);
+    let later = SystemClock.now().plus(days(8));
+    history.expire(&keep, later).await.unwrap();
+    assert_eq!(other.record(&lives).await, Ok(3));
+}
+
+#[tokio::test]
+async fn what_is_forgotten_does_not_come_back_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    forgets_what_another_shipper_has_taken(&file(&folder, "history")).await;
+}
+
+#[tokio::test]
+async fn what_is_forgotten_does_not_come_back_on_postgres() {
+    forgets_what_another_shipper_has_taken(&database()).await;
+}
+
+#[tokio::test]
+async fn what_is_forgotten_does_not_come_back_on_mariadb() {
+    forgets_what_another_shipper_has_taken(&mariadb()).await;
+}
+
+async fn keeps_two_retentions(url: &str) {
+    let (short, now) = (history_at(url), SystemClock.now());
+    let long = short.of(Namespace::new("long").unwrap());
+    let lives: Vec<_> = [1, 100]
+        .map(|ago| life(&ago.to_string(), LifeOutcome::Done, now.minus(days(ago))))
+        .into();
+    for history in [&short, &long] {
+        assert_eq!(history.record(&lives).await, Ok(2));
+    }
+    let (ten, year) = (Some(days(10)), Some(days(365)));
+    long.expire(&HistoryRetention::of_all(year), now)
+        .await
+        .unwrap();
+    let expired = short.expire(&HistoryRetention::of_all(ten), now).await;
+    assert_eq!(expired, Ok(1));
+    assert_eq!(ids(&short, |_| {}).await, ["1"]);
+    assert_eq!(ids(&long, |_| {}).await, ["1", "100"]);
+    // A retention that is gone keeps what is there.
+    let after = now.plus(days(400));
+    long.expire(&HistoryRetention::of_all(None), now)
+        .await
+        .unwrap();
+    short
+        .expire(&HistoryRetention::of_all(ten), after)
+        .await
+        .unwrap();
+    assert_eq!(ids(&short, |_| {}).await, [""; 0]);
+    assert_eq!(all(&long).await.len(), 2);
+}
+
+#[tokio::test]
+async fn namespaces_keep_their_lives_for_different_times_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    keeps_two_retentions(&file(&folder, "history")).await;
+}
+
+#[tokio::test]
+async fn namespaces_keep_their_lives_for_different_times_on_postgres() {
+    keeps_two_retentions(&database()).await;
+}
+
+#[tokio::test]
+async fn namespaces_keep_their_lives_for_different_times_on_mariadb() {
+    keeps_two_retentions(&mariadb()).await;
+}
+
+async fn bounds_a_page(url: &str) {
+    let (history, now) = (history_at(url), SystemClock.now());
+    let mut lives = Vec::new();
+    for n in 0..24 {
+        let mut life = life(&n.to_string(), LifeOutcome::Done, now.minus(hours(n)));
+        life.message = Some(vec![b'x'; 1 << 20]);
+        lives.push(life);
+    }
+    for step in lives.chunks(4) {
+        assert_eq!(history.record(step).await, Ok(4));
+    }
+    let (mut found, mut query) = (Vec::new(), HistoryQuery::default());
+    loop {
+        let page = history.search(&query).await.unwrap();
+        assert!((1..=9).contains(&page.lives.len()), "{}", page.lives.len());
+        found.extend(page.lives);
+        query.after = page.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, lives);
+}
+
+#[tokio::test]
+async fn a_page_of_large_messages_is_short_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    bounds_a_page(&file(&folder, "history")).await;
+}
+
+#[tokio::test]
+async fn a_page_of_large_messages_is_short_on_postgres() {
+    bounds_a_page(&database()).await;
+}
+
+#[tokio::test]
+async fn a_page_of_large_messages_is_short_on_mariadb() {
+    bounds_a_page(&mariadb()).await;
+}
+
+/// A store that shows a record that no database takes among others.
+#[derive(Debug)]
+struct Odd {
+    inner: Arc<dyn Store>,
+}
+
+impl Layer for Odd {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
+        let mut ends = self.inner.ends(limit).await?;
+        let odd = ends
+            .iter_mut()
+            .filter(|end| end.life.id.as_str() == "ok-0-3");
+        // Of another character each, so that no compression makes it small.
+        let long = |end: &mut WaitingEnd| {
+            let text = (0..30_000_u32).filter_map(|n| char::from_u32(0x4e00 + n * 7 % 20_000));
+            end.life.group = Some(text.collect());
+        };
+        odd.for_each(long);
+        Ok(ends)
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_the_history_refuses_keeps_no_other_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = PostgresServer::start(&[]);
+    let inner = store_at(&file(&folder, "tasks")).await;
+    let store: Arc<dyn Store> = Arc::new(Odd { inner });
+    let log = Log::default();
+    let plugin = start(Arc::clone(&store), &server.url(), &log).await;
+    let meant = send(&plugin.submit_service(), 0).await;
+    let lives = shipped(&*store, &history_at(&server.url()), meant.len() - 1).await;
+    assert!(lives.iter().all(|life| life.id.as_str() != "ok-0-3"));
+    let refused = until("the refusal", || async {
+        let health = plugin.health().await;
+        health.history.filter(|history| history.refused > 0)
+    });
+    assert_eq!(refused.await.refused, 1);
+    let concerns = plugin.health().await.concerns;
+    assert!(concerns.iter().any(|one| one.found.contains("dropped")));
+    plugin.shutdown(TIMEOUT).await;
+}
+
+#[tokio::test]
+async fn records_that_nobody_ships_are_a_concern() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_at(&file(&folder, "tasks")).await;
+    let task_type = TaskType::new(TYPE).unwrap();
+    store.register_type(&task_type).await.unwrap();
+    let settings = TypeSettings::default().history(Some(KeptMessage::Nothing));
+    store.configure_type(&task_type, &settings).await.unwrap();
+    let tasks = TaskSubmitService::new(Arc::clone(&store));
+    tasks
+        .send(DelayQueueJob::raw(TYPE, "m").id("1").after(hours(1)))
+        .await
+        .unwrap();
+    let _ = tasks.cancel(TYPE, "1").await.unwrap();
+    let waiting = store.ends_status().await.unwrap();
+    let now = SystemClock.now();
+    assert_eq!(concern_of_records(&waiting, now), None);
+    let concern = concern_of_records(&waiting, now.plus(hours(1))).unwrap();
+    assert!(concern.fix.contains("--history off"), "{}", concern.fix);
+}
+
+#[tokio::test]
+async fn a_search_takes_no_longer_than_a_call_may_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = file(&folder, "history");
+    let (history, now) = (history_at(&url), SystemClock.now());
+    let lives: Vec<_> = (0..20_000)
+        .map(|n| life(&n.to_string(), LifeOutcome::Done, now))
+        .collect();
+    assert_eq!(history.record(&lives).await, Ok(20_000));
+    let hurried = HistoryStore::at(&url, Namespace::default(), millis(1)).unwrap();
+    let mut query = HistoryQuery::default();
+    query.error = Some("no such order".to_owned());
+    let error = hurried.search(&query).await.unwrap_err();
+    assert!(error.to_string().contains("name a type"), "{error}");
+    query.id = Some(TaskId::new("7").unwrap());
+    query.task_type = Some(TaskType::new(TYPE).unwrap());
+    assert_eq!(hurried.search(&query).await.unwrap().lives, []);
+    query.error = Some("a\0".to_owned());
+    let error = history.search(&query).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_month_that_a_crash_has_left_is_dropped_and_a_forgetful_server_refused() {
+    let server = PostgresServer::start(&[]);
+    let (history, now) = (history_at(&server.url()), SystemClock.now());
+    let one = life("1", LifeOutcome::Done, now);
+    assert_eq!(history.record(&[one]).await, Ok(1));
+    let tables = "SELECT count(*) FROM pg_class WHERE relname IN ('lives_2020_01', 'lives_mine')";
+    for name in ["lives_2020_01", "lives_mine"] {
+        let left = format!("CREATE TABLE delayq_history.{name} (LIKE delayq_history.lives)");
+        server.sql("postgres", &left);
+    }
+    let keep = HistoryRetention::of_all(Some(days(30)));
+    assert_eq!(history.expire(&keep, now).await, Ok(0));
+    assert_eq!(server.sql("postgres", tables).trim(), "1");
+    server.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    let error = until("the refusal", || async {
+        history_at(&server.url()).status().await.err()
+    });
+    let error = error.await;
+    assert!(error.to_string().contains("synchronous_commit"), "{error}");
 }

@@ -369,6 +369,13 @@ async fn groups_of_roles_have_their_rights_and_no_others() {
     reader.close().await;
 }
 
+/// Makes a schema one of version 1.
+const TO_VERSION_1: &str = "UPDATE delayq.meta SET version = 1; \
+    DROP TABLE delayq.ends, delayq.ends_state, delayq.ends_ledger CASCADE; \
+    ALTER TABLE delayq.types DROP COLUMN history; \
+    DROP FUNCTION delayq.find, delayq.within_v1; \
+    GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA delayq TO PUBLIC";
+
 #[tokio::test]
 async fn a_migration_completes_a_schema_and_leaves_a_newer_one_alone() {
     let (server, store) = shop("migrations").await;
@@ -382,13 +389,7 @@ async fn a_migration_completes_a_schema_and_leaves_a_newer_one_alone() {
     server.sql("migrations", &order(1));
     assert_eq!(claim(&older).await.len(), 1);
     older.close().await;
-    server.sql(
-        "migrations",
-        "UPDATE delayq.meta SET version = 1; DROP TABLE delayq.ends, delayq.ends_lost CASCADE; \
-         ALTER TABLE delayq.types DROP COLUMN history; \
-         DROP FUNCTION delayq.find, delayq.within_v1; \
-         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA delayq TO PUBLIC",
-    );
+    server.sql("migrations", TO_VERSION_1);
     let done = migrate().run().await.unwrap();
     assert_eq!((done.from, done.to), (1, 2));
     let found = "SELECT delayq.find('order.cancel', 'o-1') ->> 'state'";

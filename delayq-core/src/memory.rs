@@ -171,7 +171,7 @@ impl MemoryStore {
         let lives: Vec<_> = ended.map(|end| end.into_life(task_type.clone())).collect();
         if !lives.is_empty() {
             let mut queue = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.push(lives, self.options.history_buffer);
+            queue.push(lives, ends::limit(&self.options));
         }
     }
 

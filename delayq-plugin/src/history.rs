@@ -12,7 +12,7 @@ pub use delayq_history::{
     HistoryStore, MAX_HISTORY_PAGE,
 };
 
-pub use health::HistoryHealth;
+pub use health::{HistoryHealth, concern_of_records};
 pub(crate) use shipper::{HistoryPlan, check_store};
 pub(crate) use shipping_task::Shipping;
 pub use task_history::{Fate, Forgotten, TaskHistory};

@@ -13,7 +13,7 @@ use crate::error::StartError;
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
-use crate::history::{HistoryHealth, Shipping};
+use crate::history::{HistoryHealth, Shipping, concern_of_records};
 use crate::recurring::Recurring;
 use crate::submit::TaskSubmitService;
 use crate::workers::BuiltWorker;
@@ -185,8 +185,12 @@ impl DelayQueuePlugin {
     /// the time that a call may take; never fails.
     pub async fn health(&self) -> Health {
         let store = self.service.store();
-        let (concerns, checked, unserved) =
-            tokio::join!(store.concerns(), store.check(), self.unserved());
+        let (concerns, checked, unserved, records) = tokio::join!(
+            store.concerns(),
+            store.check(),
+            self.unserved(),
+            store.ends_status()
+        );
         let (unserved, store_error) = match (checked, unserved) {
             (Ok(()), Ok(unserved)) => (unserved, None),
             (Err(error), unserved) => (unserved.unwrap_or_default(), Some(error)),
@@ -195,6 +199,9 @@ impl DelayQueuePlugin {
         let history = self.shipping.as_ref().map(Shipping::health);
         let mut concerns = concerns.unwrap_or_default();
         concerns.extend(history.iter().flat_map(HistoryHealth::concerns));
+        if let (None, Ok(waiting)) = (&history, records) {
+            concerns.extend(concern_of_records(&waiting, self.service.clock().now()));
+        }
         Health {
             store: store.name(),
             store_error,

@@ -46,6 +46,10 @@ impl EndFacts {
     #[must_use]
     pub fn into_life(mut self, task_type: TaskType) -> Life {
         let ended_at = self.ended_at;
+        if TaskInfo::claimed_at(self.fence) < self.submitted_at {
+            // The lock was that of an earlier life.
+            self.fence = 0;
+        }
         let started_at = (self.fence > 0).then(|| TaskInfo::claimed_at(self.fence).min(ended_at));
         let run = started_at
             .filter(|_| self.is_running)

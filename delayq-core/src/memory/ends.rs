@@ -7,7 +7,10 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::error::Result;
-use crate::history::{EndPosition, Ends, EndsStatus, Life, MAX_ENDS, WaitingEnd};
+use crate::history::{
+    DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, Life, MAX_ENDS, WaitingEnd,
+};
+use crate::store::StoreOptions;
 
 /// The queue: records by position.
 #[derive(Debug, Default)]
@@ -49,6 +52,11 @@ fn open(store: &MemoryStore) -> Result<MutexGuard<'_, EndQueue>> {
     Ok(store.ends.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The maximum size of what waits, in bytes.
+pub(super) fn limit(options: &StoreOptions) -> u64 {
+    options.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER)
+}
+
 #[async_trait]
 impl Ends for MemoryStore {
     async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
@@ -73,7 +81,7 @@ impl Ends for MemoryStore {
             waiting: queue.records.len() as u64,
             oldest: queue.records.values().next().map(|life| life.ended_at),
             bytes: queue.bytes,
-            limit: self.options.history_buffer,
+            limit: limit(&self.options),
             lost: queue.lost,
         })
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::history::DEFAULT_HISTORY_BUFFER;
 use crate::name::Namespace;
 
 /// How long a store remembers a task that has ended, by default.
@@ -88,9 +87,12 @@ pub struct StoreOptions {
     /// wait means that the store is down. At least 1 ms; more than a day counts as a day.
     pub call_timeout: Duration,
     /// The maximum size in bytes of the recorded [ends](crate::history::Ends) that wait to be
-    /// shipped; default [`DEFAULT_HISTORY_BUFFER`], at least 1 MiB. At the bound the oldest records
-    /// are dropped, and counted.
-    pub history_buffer: u64,
+    /// shipped, at least 1 MiB. It is kept in the store and holds for all its users. Default
+    /// `None`: as the store has it, at first [`DEFAULT_HISTORY_BUFFER`]. At the bound the oldest
+    /// records are dropped, and counted.
+    ///
+    /// [`DEFAULT_HISTORY_BUFFER`]: crate::history::DEFAULT_HISTORY_BUFFER
+    pub history_buffer: Option<u64>,
 }
 
 impl StoreOptions {
@@ -110,8 +112,10 @@ impl StoreOptions {
             let reason = format!("{remembered} ended tasks: give 1 to {MAX_REMEMBERED}");
             return Err(Error::invalid("remembered", reason));
         }
-        let buffer = self.history_buffer;
-        if !(MIN_HISTORY_BUFFER..=i64::MAX.unsigned_abs()).contains(&buffer) {
+        let possible = MIN_HISTORY_BUFFER..=i64::MAX.unsigned_abs();
+        if let Some(buffer) = self.history_buffer
+            && !possible.contains(&buffer)
+        {
             let reason = format!("{buffer} bytes: give at least {MIN_HISTORY_BUFFER} (1 MiB)");
             return Err(Error::invalid("history buffer", reason));
         }
@@ -130,7 +134,7 @@ impl Default for StoreOptions {
             retention: DEFAULT_RETENTION,
             remembered: DEFAULT_REMEMBERED,
             call_timeout: Duration::from_secs(5),
-            history_buffer: DEFAULT_HISTORY_BUFFER,
+            history_buffer: None,
         }
     }
 }

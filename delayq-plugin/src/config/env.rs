@@ -10,7 +10,7 @@ use super::{Config, ConfigError, read};
 const PREFIX: &str = "DELAYQ_";
 
 /// The top-level options that a variable can set.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "url",
     "cold_url",
     "horizon",
@@ -25,6 +25,7 @@ const NAMES: [&str; 15] = [
     "grace",
     "history",
     "history_retention",
+    "history_buffer",
     "types",
 ];
 

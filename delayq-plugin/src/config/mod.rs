@@ -26,10 +26,10 @@ pub(crate) use type_options::TypeOptions;
 ///
 /// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`, `cold_url`,
 /// `horizon`, `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
-/// `max_lock_expiries`, `only`, `history`, `history_retention` and `grace`, like the builder's
-/// methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same names and units,
-/// and `history`. If several tables match a type, the
-/// longest pattern wins. Its options replace the worker's own.
+/// `max_lock_expiries`, `only`, `history`, `history_retention`, `history_buffer` and `grace`, like
+/// the builder's methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same
+/// names and units, and `history`. If several tables match a type, the longest pattern wins. Its
+/// options replace the worker's own.
 ///
 /// `Config` is also `Deserialize`, for a section of an application's own configuration;
 /// [`from_section`](Self::from_section) has better messages.
@@ -77,6 +77,7 @@ pub struct Config {
     pub(crate) history: Option<Url>,
     #[serde(default, deserialize_with = "value::span")]
     pub(crate) history_retention: Option<Duration>,
+    pub(crate) history_buffer: Option<u64>,
     #[serde(default)]
     types: BTreeMap<Pattern, TypeOptions>,
     /// The origin of the configuration, for errors.
@@ -224,6 +225,10 @@ impl Config {
                 "history_retention",
                 self.history_retention != other.history_retention,
             ),
+            (
+                "history_buffer",
+                self.history_buffer != other.history_buffer,
+            ),
         ];
         let changed = options.into_iter().filter(|(_, is_changed)| *is_changed);
         changed.map(|(option, _)| option).collect()
@@ -245,6 +250,7 @@ impl Config {
         put(&mut self.grace, other.grace);
         put(&mut self.history, other.history);
         put(&mut self.history_retention, other.history_retention);
+        put(&mut self.history_buffer, other.history_buffer);
         put(&mut self.source, other.source);
         for (pattern, options) in other.types {
             self.types.entry(pattern).or_default().merge(options);

@@ -160,14 +160,15 @@ impl Shipper {
     async fn round(&self) -> Result<Found> {
         let until = self.clock.elapsed().saturating_add(ROUND);
         loop {
-            let Shipped { taken, new } = ship(&*self.store, &self.history).await?;
-            self.lock().shipped += new;
+            let shipped = ship(&*self.store, &self.history).await?;
+            let Shipped { taken, new, .. } = shipped;
+            self.lock().note_shipped(shipped, self.clock.now());
             if let Some(samples) = &self.samples {
                 samples.shipped(new);
             }
             match (taken, new) {
                 (0, _) => return Ok(Found::Nothing),
-                (_, 0) => return Ok(Found::Shipped),
+                (_, 0) if shipped.refused == 0 => return Ok(Found::Shipped),
                 _ if taken < FEW => return Ok(Found::Records),
                 _ if self.clock.elapsed() >= until => return Ok(Found::More),
                 _ => {}
@@ -200,14 +201,13 @@ impl Shipper {
             }
         };
         let mut health = self.lock();
-        let lost = waiting.lost.saturating_sub(health.waiting.lost);
-        let is_first = health.waiting.limit == 0;
-        health.note(waiting, self.clock.now());
+        let lost = health.note(waiting, self.clock.now());
         if let Some(samples) = &self.samples {
-            samples.waiting(&waiting, Duration::from_millis(health.behind_ms));
+            let refused = health.refused;
+            samples.waiting(&waiting, refused, Duration::from_millis(health.behind_ms));
         }
         drop(health);
-        if lost > 0 && !is_first {
+        if lost > 0 {
             warn!(
                 lost,
                 "records of ended tasks were dropped: they had waited for the history \

@@ -24,6 +24,9 @@ pub struct Fate {
     /// The ends of its lives, latest first: from the history, and of those that wait to be shipped.
     /// A life that goes on is not among them.
     pub lives: Vec<Life>,
+    /// Why the history could not be read, if so: only what the store knows is here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_error: Option<Error>,
 }
 
 impl Fate {
@@ -91,7 +94,8 @@ impl TaskHistory {
     /// submit comes from the store.
     ///
     /// # Errors
-    /// `InvalidName`, and the errors of the store and of the history database.
+    /// `InvalidName`, and the errors of the store; those of the history database if the store knows
+    /// nothing of the task.
     pub async fn what_became_of(&self, task_type: &str, id: &str) -> Result<Fate> {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let now = self.store.find(&task_type, &id).await?;
@@ -104,13 +108,22 @@ impl TaskHistory {
         let mut lives: Vec<Life> = waiting
             .filter(|life| life.task_type == task_type && life.id == id)
             .collect();
-        for life in self.history.lives(&task_type, &id).await? {
+        let (kept, history_error) = match self.history.lives(&task_type, &id).await {
+            Ok(kept) => (kept, None),
+            Err(error) if now.is_some() || !lives.is_empty() => (Vec::new(), Some(error)),
+            Err(error) => return Err(error),
+        };
+        for life in kept {
             if !lives.iter().any(|other| is_same(other, &life)) {
                 lives.push(life);
             }
         }
         lives.sort_by_key(|life| std::cmp::Reverse((life.ended_at, life.fence)));
-        Ok(Fate { now, lives })
+        Ok(Fate {
+            now,
+            lives,
+            history_error,
+        })
     }
 
     /// A page of the lives that a search finds, latest end first. Ends of the last seconds may not

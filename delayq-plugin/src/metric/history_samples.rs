@@ -34,16 +34,16 @@ impl HistorySamples {
         self.shipped.increment(records);
     }
 
-    /// Sets what the store said; the history is `behind` that far.
+    /// Sets what the store said, and what the history has refused; it is `behind` that far.
     #[allow(
         clippy::cast_precision_loss,
         reason = "a gauge is a float; counts below 2^53 are exact"
     )]
-    pub(crate) fn waiting(&self, status: &EndsStatus, behind: Duration) {
+    pub(crate) fn waiting(&self, status: &EndsStatus, refused: u64, behind: Duration) {
         self.waiting.set(status.waiting as f64);
         self.behind.set(behind);
         self.fill
             .set(status.bytes as f64 / status.limit.max(1) as f64);
-        self.lost.absolute(status.lost);
+        self.lost.absolute(status.lost.saturating_add(refused));
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
+use delayq_plugin::history::Recording;
 use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
@@ -29,6 +30,8 @@ mod service;
 mod start;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use error::{ADDRESS_FORM, ConfigError};
 pub use fronts::{
@@ -45,7 +48,7 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 30] = [
     "listen",
     "store",
     "cold_url",
@@ -60,6 +63,7 @@ const OPTIONS: [&str; 29] = [
     "history_record",
     "history_retention",
     "history_topic",
+    "history_buffer",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -111,6 +115,9 @@ pub struct Config {
     pub history_retention: Option<String>,
     /// A topic that gets a copy of the history, as `CLUSTER/TOPIC` with a cluster of `push.kafka`.
     pub history_topic: Option<String>,
+    /// The maximum size of the records that wait for the history in a namespace, in bytes; without
+    /// it as the store has it, at first 512 MiB.
+    pub history_buffer: Option<u64>,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -204,6 +211,7 @@ impl Default for Config {
             history_record: "on".to_owned(),
             history_retention: None,
             history_topic: None,
+            history_buffer: None,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -427,6 +435,11 @@ impl Config {
     /// A text that says what to write.
     pub fn history_topic_name(&self) -> Result<Option<HistoryTopicName>, String> {
         HistoryTopicName::of(self)
+    /// Whether the ends of tasks are recorded, and what of their messages; `None`: types stay as
+    /// they are.
+    pub fn recording(&self) -> Option<Recording> {
+        let recording = self.history_record.parse().ok()?;
+        (self.history.is_some() || recording == Recording::Off).then_some(recording)
     }
 
     /// The options for opening any store.
@@ -439,10 +452,9 @@ impl Config {
                 .into_delay()
                 .unwrap_or(DEFAULT_RETENTION),
             remembered: self.remembered,
+            history_buffer: self.history_buffer,
             ..StoreOptions::default()
         }
     }
 }
 
-#[cfg(test)]
-mod tests;

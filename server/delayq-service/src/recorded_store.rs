@@ -1,36 +1,36 @@
-//! A store that records the ends of the types whose tasks pass through it.
+//! A store that tells its types whether their ends are recorded.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delayq_core::history::KeptMessage;
+use delayq_core::history::{KeptMessage, Recording};
 use delayq_core::job::NewTask;
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::{Layer, SubmitOutcome};
 use delayq_core::{Result, Store, TaskType};
 
-/// A store whose types keep a history: each is told so before its first task.
+/// A store whose types are told before their first task whether they keep a history.
 #[derive(Debug)]
 pub(crate) struct RecordedStore {
     inner: Arc<dyn Store>,
-    kept: KeptMessage,
+    recording: Recording,
     told: Mutex<HashSet<TaskType>>,
 }
 
 impl RecordedStore {
-    /// The store, if ends are recorded; else the inner one.
-    pub(crate) fn around(inner: Arc<dyn Store>, kept: Option<KeptMessage>) -> Arc<dyn Store> {
-        match kept {
+    /// The store, if types are told; else the inner one.
+    pub(crate) fn around(inner: Arc<dyn Store>, recording: Option<Recording>) -> Arc<dyn Store> {
+        match recording {
             None => inner,
-            Some(kept) => Arc::new(Self {
+            Some(recording) => Arc::new(Self {
                 inner,
-                kept,
+                recording,
                 told: Mutex::default(),
             }),
         }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, HashSet<TaskType>> {
+    fn told(&self) -> MutexGuard<'_, HashSet<TaskType>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,12 +43,30 @@ impl RecordedStore {
             new.cloned().collect()
         };
         for task_type in new {
-            let settings = TypeSettings::default().history(Some(self.kept));
-            self.inner.configure_type(&task_type, &settings).await?;
+            self.inner
+                .configure_type(&task_type, &settings(self.recording))
+                .await?;
             self.told().insert(task_type);
         }
         Ok(())
     }
+}
+
+fn settings(recording: Recording) -> TypeSettings {
+    TypeSettings::default().history(recording.kept())
+}
+
+/// Tells all types of a store that are set otherwise.
+pub(crate) async fn tell_all(store: &dyn Store, recording: Recording) -> Result<()> {
+    let wanted = recording.kept().map(KeptMessage::limit);
+    for task_type in store.types().await? {
+        if store.stats(&task_type).await?.history != wanted {
+            store
+                .configure_type(&task_type, &settings(recording))
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 impl Layer for RecordedStore {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::history::{HistoryRetention, HistorySink};
+use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ use crate::policy::Policies;
 use crate::problem::Problem;
 use crate::pull::Pull;
 use crate::push::{Courier, Push};
-use crate::recorded_store::RecordedStore;
+use crate::recorded_store::{RecordedStore, tell_all};
 use crate::recurring::RecurringTasks;
 use crate::stop::Stopping;
 
@@ -90,8 +90,8 @@ pub struct Spaces {
     book: Arc<PlaceBook>,
     names: BTreeSet<Namespace>,
     courier: Option<Arc<Courier>>,
-    /// A topic that gets a copy of every history.
-    topic: Option<Arc<dyn HistorySink>>,
+    /// The history, whose connections all namespaces share.
+    history: Option<HistoryStore>,
     /// The known instances of applications.
     pub discovery: Arc<Discovery>,
     open: Mutex<HashMap<Namespace, Arc<OnceCell<Arc<Space>>>>>,
@@ -106,7 +106,18 @@ impl Spaces {
             .collect();
         names.insert(Namespace::default());
         let discovery = Arc::new(Discovery::new(&config.service));
+        let timeout = config.store_options().call_timeout;
+        // Cannot fail: the configuration was checked.
+        let history = config
+            .history_plan()
+            .and_then(|plan| plan.open(Namespace::default(), timeout).ok());
+        #[cfg(feature = "kafka")]
+        let history = history.map(|history| {
+            let topic = crate::history_topic::HistoryTopic::of(config);
+            topic.into_iter().fold(history, HistoryStore::copied_to)
+        });
         Self {
+            history,
             config: Arc::clone(config),
             stopping,
             book,
@@ -117,10 +128,6 @@ impl Spaces {
                 .map(|courier| courier.with_retention(config.store_options().retention))
                 .map(Arc::new),
             discovery,
-            #[cfg(feature = "kafka")]
-            topic: crate::history_topic::HistoryTopic::of(config),
-            #[cfg(not(feature = "kafka"))]
-            topic: None,
             open: Mutex::default(),
         }
     }
@@ -169,9 +176,8 @@ impl Spaces {
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
-        let plan = self.config.history_plan();
-        let kept = plan.as_ref().and_then(|plan| plan.kept);
-        let within = RecordedStore::around(Arc::clone(&place) as _, kept);
+        let recording = self.config.recording();
+        let within = RecordedStore::around(Arc::clone(&place) as _, recording);
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
@@ -183,7 +189,7 @@ impl Spaces {
             courier,
             Arc::clone(&policies),
         );
-        let door = RecordedStore::around(place.door(push.seals()), kept);
+        let door = RecordedStore::around(place.door(push.seals()), recording);
         let pull = Pull::start(
             Arc::clone(&door),
             Arc::new(SystemClock),
@@ -198,15 +204,8 @@ impl Spaces {
             let service = TaskSubmitService::new(store);
             service.with_limits(sizes).with_metrics()
         };
-        let timeout = self.config.store_options().call_timeout;
-        let history = plan.map(|plan| plan.open(namespace.clone(), timeout));
-        let history = history.transpose()?.map(|history| match &self.topic {
-            Some(topic) => history.copied_to(Arc::clone(topic)),
-            None => history,
-        });
-        let history = history.map(Arc::new);
-        let tasks = match history {
-            Some(history) => service(door).with_history(history),
+        let tasks = match &self.history {
+            Some(history) => service(door).with_history(Arc::new(history.of(namespace.clone()))),
             None => service(door),
         };
         let recurring = RecurringTasks::new(Arc::clone(&within), tasks.clone());
@@ -274,6 +273,7 @@ impl Spaces {
     pub async fn run(self: Arc<Self>) {
         let plan = self.config.history_plan();
         let retention = plan.map_or_else(Default::default, |plan: HistoryPlan| plan.retention);
+        let recording = self.config.recording();
         let all = self.names().into_iter().map(|namespace| {
             let (spaces, retention) = (Arc::clone(&self), retention.clone());
             async move {
@@ -281,7 +281,7 @@ impl Spaces {
                     match spaces.of(&namespace).await {
                         Ok(space) => {
                             let (push, tasks) = (space.push.run(), space.tasks.keep_gauges());
-                            let history = ship_history(&space, retention.clone());
+                            let history = ship_history(&space, retention.clone(), recording);
                             let (policies, recurring) =
                                 (space.policies.follow(), space.recurring.run());
                             tokio::join!(push, tasks, policies, recurring, history);
@@ -312,8 +312,15 @@ impl Spaces {
     }
 }
 
-/// Ships the records of ended tasks, if the server keeps a history; never returns.
-async fn ship_history(space: &Space, retention: HistoryRetention) {
+/// Tells the types whether their ends are recorded, and ships the records if the server keeps a
+/// history; never returns.
+async fn ship_history(space: &Space, retention: HistoryRetention, recording: Option<Recording>) {
+    if let Some(recording) = recording
+        && let Err(error) = tell_all(&**space.within.store(), recording).await
+    {
+        warn!(namespace = %space.namespace, %error,
+            "not all types are told whether to record their ends: each is at its next task");
+    }
     match space.tasks.history() {
         Some(history) => history.ship(retention).await,
         None => std::future::pending().await,

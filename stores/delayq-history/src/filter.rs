@@ -1,5 +1,6 @@
 //! The conditions of a search in SQL.
 
+use delayq_core::history::label;
 use delayq_core::time::duration_ms;
 use delayq_core::{TaskId, TaskType, Timestamp};
 
@@ -80,8 +81,11 @@ impl Filter {
             query.task_type.as_ref().map(TaskType::as_str),
         );
         self.text("l.id = {}", query.id.as_ref().map(TaskId::as_str));
-        self.text("l.grp = {}", query.group.as_deref());
-        self.text("l.project = {}", query.project.as_deref());
+        self.text("l.grp = {}", query.group.as_deref().map(label).as_deref());
+        self.text(
+            "l.project = {}",
+            query.project.as_deref().map(label).as_deref(),
+        );
         self.number("l.ended_at >= {}", ms(query.since));
         self.number("l.ended_at < {}", ms(query.until));
         self.text(self.dialect.has_error, query.error.as_deref());
@@ -106,6 +110,23 @@ impl Filter {
     pub(crate) fn sql(&self) -> String {
         self.parts.join(" AND ")
     }
+}
+
+/// About the bytes of the messages on a page.
+const PAGE_BYTES: u32 = 8 << 20;
+
+/// A search that leaves messages out once those before fill a page, and says so in one more column.
+/// `of_type`: the name of its second column.
+pub(crate) fn with_bytes_bound(search: &str, of_type: &str) -> String {
+    format!(
+        "SELECT y.seq, y.{of_type}, y.id, y.outcome, y.submitted_at, y.due_at, y.started_at, \
+         y.ended_at, y.run_ms, y.fence, y.attempts, y.grp, y.project, y.holder, y.error, y.errors, \
+         y.message_bytes, CASE WHEN y.earlier < {PAGE_BYTES} THEN y.message END, \
+         y.earlier >= {PAGE_BYTES} FROM (SELECT x.*, \
+         sum(coalesce(octet_length(x.message), 0)) OVER (ORDER BY x.ended_at DESC, x.seq DESC) \
+         - coalesce(octet_length(x.message), 0) AS earlier FROM ({search}) x) y \
+         ORDER BY y.ended_at DESC, y.seq DESC"
+    )
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use mysql_async::Value;
 
 pub(crate) use self::config::MysqlConfig;
 use self::connection::{Connections, work};
-use crate::backend::Backend;
-use crate::filter::{Bound, Dialect, Filter};
+use crate::backend::{Backend, FORGETS_FOR};
+use crate::filter::{Bound, Dialect, Filter, with_bytes_bound};
 use crate::forget::Forget;
 use crate::month::Month;
 use crate::page::HistoryPage;
@@ -147,10 +147,11 @@ impl MysqlHistory {
         Ok(types.filter(|(_, name)| is_meant(name)).collect())
     }
 
-    /// Removes whole months that no namespace keeps.
-    async fn drop_months(&self, now: Timestamp) -> Result<()> {
+    /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
+    /// milliseconds; `None` if some namespace keeps its lives for ever.
+    async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
         let Some(longest) = self.number(sql::LONGEST, Vec::new()).await? else {
-            return Ok(());
+            return Ok(None);
         };
         let before = now.as_millis().saturating_sub(longest);
         let dropping = self
@@ -160,7 +161,7 @@ impl MysqlHistory {
         if let Some(expire) = partitions::expire_outside(&partitions) {
             self.remove(&expire, vec![Value::Int(before)]).await?;
         }
-        Ok(())
+        Ok(Some(longest))
     }
 }
 
@@ -253,12 +254,13 @@ impl Backend for MysqlHistory {
             &place,
         ]
         .concat();
+        let text = with_bytes_bound(&text, "type");
         let rows = self.rows(&text, values(filter.values)).await?;
         let found = rows.iter().filter_map(|row| row::read(row, &types));
         Ok(HistoryPage::of(found.collect(), query.limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget) -> Result<u64> {
+    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
         let (column, value) = match whom {
             Forget::Id { id, .. } => ("id", id.as_str()),
             Forget::Group { group, .. } => ("grp", group.as_str()),
@@ -268,8 +270,33 @@ impl Backend for MysqlHistory {
             return Ok(0);
         }
         let numbers = numbers(&types);
-        let text = [sql::FORGET, &numbers, ") AND ", column, " = ? LIMIT ?"].concat();
-        self.remove(&text, vec![bytes(value)]).await
+        let text = [sql::FORGET, &numbers, ") AND ", column, sql::UNTIL].concat();
+        let until = Value::Int(until.as_millis());
+        self.remove(&text, vec![bytes(value), until]).await
+    }
+
+    async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
+        let columns = whom.columns().map(|text| text.map_or(Value::NULL, bytes));
+        let mut row = vec![bytes(namespace.as_str()), Value::Int(at.as_millis())];
+        row.extend(columns);
+        self.change(sql::NOTE_FORGET, row).await.map(drop)
+    }
+
+    async fn forgets(
+        &self,
+        namespace: &Namespace,
+        since: Timestamp,
+    ) -> Result<Vec<(Forget, Timestamp)>> {
+        let key = vec![bytes(namespace.as_str()), Value::Int(since.as_millis())];
+        let rows = self.rows(sql::FORGETS, key).await?;
+        let forgets = rows.iter().filter_map(|row| match row.as_slice() {
+            [at, id, group, task_type] => {
+                let forget = Forget::of_columns([id, group, task_type].map(cell::text))?;
+                Some((forget, Timestamp::from_millis(cell::int(at)?)))
+            }
+            _ => None,
+        });
+        Ok(forgets.collect())
     }
 
     async fn expire(
@@ -282,12 +309,15 @@ impl Backend for MysqlHistory {
         let stored = longest.map_or(Value::NULL, |span| Value::Int(duration_ms(span)));
         let kept = vec![bytes(namespace.as_str()), stored.clone(), stored];
         self.change(sql::KEEP, kept).await?;
-        self.drop_months(now).await?;
+        let before = now.minus(FORGETS_FOR).as_millis();
+        let old = vec![bytes(namespace.as_str()), Value::Int(before)];
+        self.change(sql::OLD_FORGETS, old).await?;
+        let by_month = self.drop_months(now).await?;
         let mut expired = 0;
         for (number, name) in self.types(namespace, None).await? {
             let span = TaskType::new(name).ok().and_then(|of| keep.of(&of));
-            // The longest ones go by the month.
-            let Some(span) = span.filter(|span| Some(*span) != longest) else {
+            // What no namespace keeps longer goes by the month.
+            let Some(span) = span.filter(|span| Some(duration_ms(*span)) != by_month) else {
                 continue;
             };
             let before = now.minus(span).as_millis();

@@ -57,14 +57,26 @@ pub struct HistoryPage {
     pub next: Option<HistoryCursor>,
 }
 
+/// A row that a search has found.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundLife {
+    pub(crate) cursor: HistoryCursor,
+    /// `None` if a name in it is none.
+    pub(crate) life: Option<Life>,
+    /// Its message is missing, because those of the rows before fill a page.
+    pub(crate) is_cut: bool,
+}
+
 impl HistoryPage {
     /// The page of rows, of which one more than `limit` was asked for. A row without a life is
     /// damaged, and left out.
-    pub(crate) fn of(mut found: Vec<(HistoryCursor, Option<Life>)>, limit: usize) -> Self {
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().map(|(cursor, _)| *cursor);
-        let lives = found.into_iter().filter_map(|(_, life)| life).collect();
+    pub(crate) fn of(mut found: Vec<FoundLife>, limit: usize) -> Self {
+        let fit = found.iter().position(|row| row.is_cut);
+        let most = limit.min(fit.unwrap_or(limit));
+        let has_more = found.len() > most;
+        found.truncate(most);
+        let next = found.last().map(|row| row.cursor);
+        let lives = found.into_iter().filter_map(|row| row.life).collect();
         Self {
             lives,
             next: next.filter(|_| has_more),

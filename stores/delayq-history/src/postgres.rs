@@ -14,12 +14,12 @@ use delayq_core::time::{days, duration_ms, hours};
 use delayq_core::{Clock, Namespace, SystemClock, TaskType, Timestamp};
 use delayq_postgres::{Database, DbCell, DbValue};
 
-use self::row::{columns, int, read};
-use crate::backend::Backend;
-use crate::filter::{Bound, Dialect, Filter};
+use self::row::{columns, int, read, text};
+use crate::backend::{Backend, FORGETS_FOR};
+use crate::filter::{Bound, Dialect, Filter, with_bytes_bound};
 use crate::forget::Forget;
 use crate::month::Month;
-use crate::page::HistoryPage;
+use crate::page::{FoundLife, HistoryPage};
 use crate::query::HistoryQuery;
 use crate::retention::HistoryRetention;
 use crate::status::HistoryStatus;
@@ -77,6 +77,7 @@ impl PostgresHistory {
             database,
             known: Mutex::default(),
         };
+        history.database.check().await?;
         if history.number(sql::HAS_TABLES, Vec::new()).await? == 0 {
             history.database.run(&history.sql(sql::TABLES)).await?;
         }
@@ -96,13 +97,18 @@ impl PostgresHistory {
     }
 
     async fn rows(&self, text: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
-        self.database.rows(&self.sql(text), values).await
+        self.database.read(&self.sql(text), values).await
     }
 
     /// The one number that a statement answers.
     async fn number(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
-        let rows = self.rows(text, values).await?;
-        Ok(rows.first().and_then(|row| int(row.first())).unwrap_or(0))
+        Ok(first_number(&self.rows(text, values).await?))
+    }
+
+    /// Runs a statement that writes. Returns the one number that it answers, if it does.
+    async fn write(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
+        let rows = self.database.rows(&self.sql(text), values).await?;
+        Ok(first_number(&rows))
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -148,10 +154,10 @@ impl PostgresHistory {
             return Ok(());
         }
         let of = DbValue::Text(namespace.to_string());
-        self.rows(sql::ADD_NAMESPACE, vec![of.clone()]).await?;
+        self.write(sql::ADD_NAMESPACE, vec![of.clone()]).await?;
         let names = new.iter().map(|(_, name)| Some(name.to_string()));
         let names = DbValue::Texts(names.collect());
-        self.rows(sql::ADD_TYPES, vec![of, names]).await?;
+        self.write(sql::ADD_TYPES, vec![of, names]).await?;
         self.known().types.extend(new);
         Ok(())
     }
@@ -168,14 +174,14 @@ impl PostgresHistory {
         Ok(months.collect())
     }
 
-    /// The rows of a search that ended in a span, one more than `limit`.
+    /// The lives of a search that ended in a span, one more than `limit`.
     async fn window(
         &self,
         namespace: &Namespace,
         query: &HistoryQuery,
         span: Option<(i64, i64)>,
         limit: usize,
-    ) -> Result<Vec<Vec<DbCell>>> {
+    ) -> Result<Vec<FoundLife>> {
         let mut filter = Filter::new(DIALECT);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
         filter.search(query);
@@ -186,17 +192,21 @@ impl PostgresHistory {
         let limit = i64::try_from(limit + 1).unwrap_or(i64::MAX);
         let place = filter.value(Bound::Int(limit));
         let text = [sql::SEARCH, &filter.sql(), sql::LATEST_FIRST, &place].concat();
-        self.rows(&text, values(filter.values)).await
+        let text = with_bytes_bound(&text, "name");
+        let rows = self.rows(&text, values(filter.values)).await?;
+        Ok(rows.iter().filter_map(|row| read(row)).collect())
     }
 
-    /// Removes whole months that no namespace keeps.
-    async fn drop_months(&self, now: Timestamp) -> Result<()> {
+    /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
+    /// milliseconds; `None` if some namespace keeps its lives for ever.
+    async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
         let rows = self.rows(sql::LONGEST, Vec::new()).await?;
         let longest = match rows.first().map(Vec::as_slice) {
             Some([DbCell::Int(1), DbCell::Int(longest)]) => *longest,
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
         let before = now.as_millis().saturating_sub(longest);
+        self.drop_left_months(before).await?;
         for (month, is_begun) in self.months().await? {
             if month.next().start() > before {
                 continue;
@@ -204,14 +214,32 @@ impl PostgresHistory {
             let name = month.name();
             let how = if is_begun { "FINALIZE" } else { "CONCURRENTLY" };
             let detach = format!("ALTER TABLE {{s}}.lives DETACH PARTITION {{s}}.{name} {how}");
-            let drop = format!("DROP TABLE {{s}}.{name}");
+            let drop = format!("DROP TABLE IF EXISTS {{s}}.{name}");
             let statements = [detach, drop].map(|text| self.sql(&text));
             self.database.run_alone(statements.to_vec()).await?;
             self.known().months.remove(&month);
             tracing::info!(month = name, "a month of the history was dropped");
         }
+        Ok(Some(longest))
+    }
+
+    /// Drops months that are no part of the table any more: their removal was interrupted.
+    async fn drop_left_months(&self, before: i64) -> Result<()> {
+        for row in self.rows(sql::LEFT_MONTHS, Vec::new()).await? {
+            let [DbCell::Text(name)] = row.as_slice() else {
+                continue;
+            };
+            if Month::named(name).is_some_and(|month| month.next().start() <= before) {
+                let drop = self.sql(&format!("DROP TABLE IF EXISTS {{s}}.{name}"));
+                self.database.run(&drop).await?;
+            }
+        }
         Ok(())
     }
+}
+
+fn first_number(rows: &[Vec<DbCell>]) -> i64 {
+    rows.first().and_then(|row| int(row.first())).unwrap_or(0)
 }
 
 fn values(bounds: Vec<Bound>) -> Vec<DbValue> {
@@ -227,7 +255,7 @@ impl Backend for PostgresHistory {
     async fn record(&self, namespace: &Namespace, lives: &[Life]) -> Result<u64> {
         self.make_months(lives).await?;
         self.make_types(namespace, lives).await?;
-        let added = self.number(sql::ADD, columns(namespace, lives)).await;
+        let added = self.write(sql::ADD, columns(namespace, lives)).await;
         if added.is_err() {
             // Somebody may have removed a month or a type.
             *self.known() = Known::default();
@@ -238,8 +266,7 @@ impl Backend for PostgresHistory {
     /// Looks at spans of time, latest first, until the page is full: no index orders all lives.
     async fn search(&self, namespace: &Namespace, query: &HistoryQuery) -> Result<HistoryPage> {
         if query.is_narrow() {
-            let rows = self.window(namespace, query, None, query.limit).await?;
-            let found = rows.iter().filter_map(|row| read(row)).collect();
+            let found = self.window(namespace, query, None, query.limit).await?;
             return Ok(HistoryPage::of(found, query.limit));
         }
         let months = self.months().await?;
@@ -256,19 +283,18 @@ impl Backend for PostgresHistory {
             .after
             .map_or(end, |after| (ms(after.ended_at) + 1).min(end));
         let (mut found, mut span) = (Vec::new(), FIRST_WINDOW + days(1));
-        while to > floor && found.len() <= query.limit {
+        let is_cut = |found: &[FoundLife]| found.last().is_some_and(|row| row.is_cut);
+        while to > floor && found.len() <= query.limit && !is_cut(&found) {
             let from = to.saturating_sub(duration_ms(span)).max(floor);
             let rest = query.limit - found.len();
-            let rows = self
-                .window(namespace, query, Some((from, to)), rest)
-                .await?;
-            found.extend(rows.iter().filter_map(|row| read(row)));
+            let span_found = self.window(namespace, query, Some((from, to)), rest);
+            found.extend(span_found.await?);
             (to, span) = (from, span.saturating_mul(NEXT_WINDOW));
         }
         Ok(HistoryPage::of(found, query.limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget) -> Result<u64> {
+    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
         let mut filter = Filter::new(DIALECT);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
         let (column, value) = match whom {
@@ -276,12 +302,48 @@ impl Backend for PostgresHistory {
             Forget::Group { group, .. } => ("l.grp = {}", group.clone()),
         };
         filter.with(column, Bound::Text(value));
+        filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
         if let Some(task_type) = whom.task_type() {
             filter.with("t.name = {}", Bound::Text(task_type.to_string()));
         }
         let text = [sql::FORGET, &filter.sql(), sql::COUNT_GONE].concat();
-        let gone = self.number(&text, values(filter.values)).await?;
+        let gone = self.write(&text, values(filter.values)).await?;
         Ok(gone.unsigned_abs())
+    }
+
+    async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
+        let columns = whom.columns().map(|text| text.map(str::to_owned));
+        let mut row = vec![
+            DbValue::Text(namespace.to_string()),
+            DbValue::Int(at.as_millis()),
+        ];
+        row.extend(columns.map(DbValue::MaybeText));
+        self.write(sql::NOTE_FORGET, row).await.map(drop)
+    }
+
+    async fn forgets(
+        &self,
+        namespace: &Namespace,
+        since: Timestamp,
+    ) -> Result<Vec<(Forget, Timestamp)>> {
+        let key = [
+            DbValue::Text(namespace.to_string()),
+            DbValue::Int(since.as_millis()),
+        ];
+        let rows = self.rows(sql::FORGETS, key.to_vec()).await?;
+        let forgets = rows.iter().filter_map(|row| match row.as_slice() {
+            [DbCell::Int(at), columns @ ..] => {
+                let columns: [Option<String>; 3] = columns
+                    .iter()
+                    .map(text)
+                    .collect::<Vec<_>>()
+                    .try_into()
+                    .ok()?;
+                Some((Forget::of_columns(columns)?, Timestamp::from_millis(*at)))
+            }
+            _ => None,
+        });
+        Ok(forgets.collect())
     }
 
     async fn expire(
@@ -293,23 +355,26 @@ impl Backend for PostgresHistory {
         let longest = keep.longest();
         let stored = longest.map_or(-1, duration_ms);
         let of = DbValue::Text(namespace.to_string());
-        self.rows(sql::KEEP, vec![of.clone(), DbValue::Int(stored)])
+        self.write(sql::KEEP, vec![of.clone(), DbValue::Int(stored)])
             .await?;
-        self.drop_months(now).await?;
+        let before = DbValue::Int(now.minus(FORGETS_FOR).as_millis());
+        self.write(sql::OLD_FORGETS, vec![of.clone(), before])
+            .await?;
+        let by_month = self.drop_months(now).await?;
         let mut expired = 0;
         for row in self.rows(sql::TYPES, vec![of]).await? {
             let [DbCell::Int(number), DbCell::Text(name)] = row.as_slice() else {
                 continue;
             };
             let span = TaskType::new(name).ok().and_then(|of| keep.of(&of));
-            // The longest ones go by the month.
-            let Some(span) = span.filter(|span| Some(*span) != longest) else {
+            // What no namespace keeps longer goes by the month.
+            let Some(span) = span.filter(|span| Some(duration_ms(*span)) != by_month) else {
                 continue;
             };
             let before = now.minus(span).as_millis();
             loop {
                 let key = [*number, before, STEP].map(DbValue::Int);
-                let gone = self.number(sql::EXPIRE, key.to_vec()).await?.unsigned_abs();
+                let gone = self.write(sql::EXPIRE, key.to_vec()).await?.unsigned_abs();
                 expired += gone;
                 if gone == 0 {
                     break;
@@ -321,15 +386,11 @@ impl Backend for PostgresHistory {
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
         let mut status = HistoryStatus::default();
-        let months = self.months().await?;
-        let first = months.first().map(|(month, _)| month.start());
-        let query = HistoryQuery {
-            limit: 1,
-            ..HistoryQuery::default()
-        };
-        let newest = self.search(namespace, &query).await?;
-        status.newest = newest.lives.first().map(|life| life.ended_at);
-        status.oldest = status.newest.and(first).map(Timestamp::from_millis);
+        let of = vec![DbValue::Text(namespace.to_string())];
+        let ends = self.rows(sql::ENDS, of).await?;
+        let end = |column: usize| ends.first().and_then(|row| int(row.get(column)));
+        status.oldest = end(0).map(Timestamp::from_millis);
+        status.newest = end(1).map(Timestamp::from_millis);
         status.bytes = self.number(sql::BYTES, Vec::new()).await?.unsigned_abs();
         Ok(status)
     }

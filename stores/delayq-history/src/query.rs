@@ -85,6 +85,10 @@ impl HistoryQuery {
             ("error", &self.error),
         ];
         for (name, text) in texts {
+            if text.as_ref().is_some_and(|text| text.contains('\0')) {
+                let reason = format!("the {name} has a zero character, which no life has");
+                return Err(Error::invalid("search in the history", reason));
+            }
             if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 let reason = format!("the {name} is empty: leave it out to find all");
                 return Err(Error::invalid("search in the history", reason));

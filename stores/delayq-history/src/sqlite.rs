@@ -9,14 +9,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::error::{Error, Result};
 use delayq_core::history::{Life, LifeOutcome};
-use delayq_core::{Namespace, TaskId, TaskType, Timestamp};
+use delayq_core::{Clock, Namespace, SystemClock, TaskId, TaskType, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, TransactionBehavior, params, params_from_iter};
 
-use crate::backend::Backend;
-use crate::filter::{Bound, Dialect, Filter};
+use crate::backend::{Backend, FORGETS_FOR};
+use crate::filter::{Bound, Dialect, Filter, with_bytes_bound};
 use crate::forget::Forget;
-use crate::page::{HistoryCursor, HistoryPage};
+use crate::page::{FoundLife, HistoryCursor, HistoryPage};
 use crate::query::HistoryQuery;
 use crate::retention::HistoryRetention;
 use crate::status::HistoryStatus;
@@ -36,11 +36,16 @@ const VERSION: i64 = 1;
 /// Lives that one step removes.
 const STEP: i64 = 1_000;
 
-/// A history in a file. Calls take turns.
+/// How many steps of the engine pass between two looks at the time.
+const LOOK_EVERY: i32 = 10_000;
+
+/// A history in a file. Writes take turns, and so do reads, which do not wait for writes.
 #[derive(Debug)]
 pub(crate) struct SqliteHistory {
     place: String,
-    connection: Arc<Mutex<Connection>>,
+    timeout: Duration,
+    writer: Arc<Mutex<Connection>>,
+    reader: Arc<Mutex<Connection>>,
 }
 
 impl SqliteHistory {
@@ -55,23 +60,66 @@ impl SqliteHistory {
                 std::fs::create_dir_all(folder)
                     .map_err(|error| Error::unavailable(own.as_str(), error.to_string()))?;
             }
-            connect(&path, timeout, &own)
+            let writer = connect(&path, timeout, &own)?;
+            let reader = connect(&path, timeout, &own)?;
+            Ok((writer, reader))
         });
-        let connection = Arc::new(Mutex::new(opened.await?));
-        Ok(Self { place, connection })
+        let (writer, reader) = opened.await?;
+        Ok(Self {
+            place,
+            timeout,
+            writer: Arc::new(Mutex::new(writer)),
+            reader: Arc::new(Mutex::new(reader)),
+        })
     }
 
-    /// Runs `work` on a thread that may block.
+    /// Runs `work`, which writes, on a thread that may block.
     async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (connection, place) = (Arc::clone(&self.connection), self.place.clone());
+        let (connection, place) = (Arc::clone(&self.writer), self.place.clone());
         off_thread(&self.place, move || {
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
             work(&mut connection).map_err(|error| failed(&place, &error))
         })
         .await
+    }
+
+    /// Runs `work`, which reads, on a thread that may block, for as long as a call may take.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (connection, place) = (Arc::clone(&self.reader), self.place.clone());
+        let until = SystemClock.elapsed().saturating_add(self.timeout);
+        off_thread(&self.place, move || {
+            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_over = move || SystemClock.elapsed() >= until;
+            let limited = connection.progress_handler(LOOK_EVERY, Some(is_over));
+            let done = limited.and_then(|()| work(&mut connection));
+            done.map_err(|error| failed(&place, &error))
+        })
+        .await
+    }
+
+    /// Runs a statement that removes at most [`STEP`] rows until it removes none. Other writes come
+    /// in between.
+    async fn remove(&self, sql: String, values: Vec<Value>) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let (sql, values) = (sql.clone(), values.clone());
+            let step = self.call(move |connection| {
+                // What is removed is overwritten.
+                connection.execute_batch("PRAGMA secure_delete = ON")?;
+                let mut remove = connection.prepare_cached(&sql)?;
+                remove.execute(params_from_iter(values))
+            });
+            match step.await? {
+                0 => return Ok(removed),
+                step => removed += step as u64,
+            }
+        }
     }
 }
 
@@ -93,6 +141,10 @@ fn failed(place: &str, error: &rusqlite::Error) -> Error {
         Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
             Error::corrupt(place, format!("{error}: restore a backup"))
         }
+        Some(Code::OperationInterrupted) => Error::unavailable(
+            place,
+            "the search takes longer than a call may: name a type, an id or a span of time",
+        ),
         _ => Error::unavailable(place, error.to_string()),
     }
 }
@@ -167,9 +219,18 @@ impl Backend for SqliteHistory {
         filter.search(query);
         let limit = query.limit;
         let place = filter.value(Bound::Int(signed(limit as u64 + 1)));
-        let sql = [sql::SEARCH, &filter.sql(), sql::LATEST_FIRST, &place].concat();
+        let sql = [
+            sql::SEARCH,
+            index(query),
+            sql::OF_TYPES,
+            &filter.sql(),
+            sql::LATEST_FIRST,
+            &place,
+        ]
+        .concat();
+        let sql = with_bytes_bound(&sql, "name");
         let values = values(filter.values);
-        let found = self.call(move |connection| {
+        let found = self.read(move |connection| {
             let mut select = connection.prepare_cached(&sql)?;
             let rows = select.query_map(params_from_iter(values), read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
@@ -177,34 +238,58 @@ impl Backend for SqliteHistory {
         Ok(HistoryPage::of(found.await?, limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget) -> Result<u64> {
+    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
         let mut filter = Filter::new(DIALECT);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
-        let (column, value) = match whom {
-            Forget::Id { id, .. } => ("l.id = {}", id.to_string()),
-            Forget::Group { group, .. } => ("l.grp = {}", group.clone()),
+        let (index, column, value) = match whom {
+            Forget::Id { id, .. } => ("lives_key", "l.id = {}", id.to_string()),
+            Forget::Group { group, .. } => ("lives_group", "l.grp = {}", group.clone()),
         };
         filter.with(column, Bound::Text(value));
         if let Some(task_type) = whom.task_type() {
             filter.with("t.name = {}", Bound::Text(task_type.to_string()));
         }
+        filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
         let place = filter.value(Bound::Int(STEP));
-        let sql = [sql::FORGET, &filter.sql(), " LIMIT ", &place, ")"].concat();
-        let values = values(filter.values);
+        let sql = [
+            sql::FORGET,
+            index,
+            sql::OF_TYPES,
+            &filter.sql(),
+            " LIMIT ",
+            &place,
+            ")",
+        ]
+        .concat();
+        self.remove(sql, values(filter.values)).await
+    }
+
+    async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
+        let (namespace, whom) = (namespace.clone(), whom.clone());
         self.call(move |connection| {
-            // What is forgotten is overwritten.
-            connection.execute_batch("PRAGMA secure_delete = ON")?;
-            let mut forgotten = 0;
-            loop {
-                let values = params_from_iter(values.iter());
-                let step = connection.prepare_cached(&sql)?.execute(values)? as u64;
-                forgotten += step;
-                if step == 0 {
-                    return Ok(forgotten);
-                }
-            }
+            let [id, group, task_type] = whom.columns();
+            let row = (namespace.as_str(), at.as_millis(), id, group, task_type);
+            connection.execute(sql::NOTE_FORGET, row).map(drop)
         })
         .await
+    }
+
+    async fn forgets(
+        &self,
+        namespace: &Namespace,
+        since: Timestamp,
+    ) -> Result<Vec<(Forget, Timestamp)>> {
+        let namespace = namespace.clone();
+        let rows = self.read(move |connection| {
+            let mut select = connection.prepare_cached(sql::FORGETS)?;
+            let rows = select.query_map((namespace.as_str(), since.as_millis()), |row| {
+                let columns = [row.get(1)?, row.get(2)?, row.get(3)?];
+                let at = Timestamp::from_millis(row.get(0)?);
+                Ok(Forget::of_columns(columns).map(|whom| (whom, at)))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        Ok(rows.await?.into_iter().flatten().collect())
     }
 
     async fn expire(
@@ -213,37 +298,30 @@ impl Backend for SqliteHistory {
         keep: &HistoryRetention,
         now: Timestamp,
     ) -> Result<u64> {
-        let (namespace, keep) = (namespace.clone(), keep.clone());
-        self.call(move |connection| {
+        let (own, before) = (namespace.clone(), now.minus(FORGETS_FOR).as_millis());
+        let types = self.call(move |connection| {
+            connection.execute(sql::OLD_FORGETS, (own.as_str(), before))?;
             let mut select = connection.prepare(sql::TYPES)?;
-            let types = select.query_map([namespace.as_str()], |row| {
+            let types = select.query_map([own.as_str()], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
             })?;
-            let types: Vec<_> = types.collect::<rusqlite::Result<_>>()?;
-            let mut expired = 0;
-            for (number, name) in types {
-                let span = TaskType::new(&name).ok().and_then(|of| keep.of(&of));
-                let Some(span) = span else {
-                    continue;
-                };
+            types.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let mut expired = 0;
+        for (number, name) in types.await? {
+            let span = TaskType::new(&name).ok().and_then(|of| keep.of(&of));
+            if let Some(span) = span {
                 let before = now.minus(span).as_millis();
-                loop {
-                    let mut expire = connection.prepare_cached(sql::EXPIRE)?;
-                    let step = expire.execute((number, before, STEP))? as u64;
-                    expired += step;
-                    if step == 0 {
-                        break;
-                    }
-                }
+                let values = [number, before, STEP].map(Value::Integer).to_vec();
+                expired += self.remove(sql::EXPIRE.to_owned(), values).await?;
             }
-            Ok(expired)
-        })
-        .await
+        }
+        Ok(expired)
     }
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
         let namespace = namespace.to_string();
-        self.call(move |connection| {
+        self.read(move |connection| {
             let mut status = HistoryStatus::default();
             let time = |ms: Option<i64>| ms.map(Timestamp::from_millis);
             (status.oldest, status.newest) =
@@ -295,6 +373,19 @@ fn add(connection: &Connection, namespace: &Namespace, life: &Life) -> rusqlite:
     connection.prepare_cached(sql::ADD)?.execute(values)
 }
 
+/// The index that leads to what a search finds, in its order where possible.
+fn index(query: &HistoryQuery) -> &'static str {
+    if query.id.is_some() {
+        "lives_key"
+    } else if query.group.is_some() {
+        "lives_group"
+    } else if query.task_type.is_some() {
+        "lives_type"
+    } else {
+        "lives_ended"
+    }
+}
+
 fn values(bounds: Vec<Bound>) -> Vec<Value> {
     let values = bounds.into_iter().map(|bound| match bound {
         Bound::Int(number) => Value::Integer(number),
@@ -304,7 +395,7 @@ fn values(bounds: Vec<Bound>) -> Vec<Value> {
 }
 
 /// A row of [`sql::SEARCH`]. A row with a name that is none is left out.
-fn read(row: &Row<'_>) -> rusqlite::Result<(HistoryCursor, Option<Life>)> {
+fn read(row: &Row<'_>) -> rusqlite::Result<FoundLife> {
     let time =
         |column| -> rusqlite::Result<Timestamp> { Ok(Timestamp::from_millis(row.get(column)?)) };
     let count = |column| -> rusqlite::Result<u64> {
@@ -315,11 +406,16 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(HistoryCursor, Option<Life>)> {
         ended_at,
         number: row.get(0)?,
     };
+    let is_cut = row.get(18)?;
     let (name, id): (String, String) = (row.get(1)?, row.get(2)?);
     let outcome = LifeOutcome::from_number(row.get(3)?);
     let (Ok(task_type), Ok(id), Some(outcome)) = (TaskType::new(&name), TaskId::new(&id), outcome)
     else {
-        return Ok((cursor, None));
+        return Ok(FoundLife {
+            cursor,
+            life: None,
+            is_cut,
+        });
     };
     let mut life = Life::new(task_type, id, outcome, ended_at);
     life.submitted_at = time(4)?;
@@ -337,5 +433,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(HistoryCursor, Option<Life>)> {
     life.errors = Life::read_errors(errors.as_deref());
     life.message_bytes = count(16)?;
     life.message = row.get(17)?;
-    Ok((cursor, Some(life)))
+    Ok(FoundLife {
+        cursor,
+        life: Some(life),
+        is_cut,
+    })
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use delayq_core::error::{Error, Result};
 use delayq_core::history::Life;
-use delayq_core::{Namespace, TaskId, TaskType, Timestamp};
+use delayq_core::{Clock, Namespace, SystemClock, TaskId, TaskType, Timestamp};
 use tokio::sync::OnceCell;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, FORGETS_FOR};
 use crate::forget::Forget;
 use crate::page::HistoryPage;
 use crate::query::{HistoryQuery, MAX_HISTORY_PAGE};
@@ -45,7 +45,7 @@ pub struct HistoryStore {
     location: Location,
     namespace: Namespace,
     timeout: Duration,
-    backend: OnceCell<Box<dyn Backend>>,
+    backend: Arc<OnceCell<Box<dyn Backend>>>,
     copies: Vec<Arc<dyn HistorySink>>,
 }
 
@@ -77,9 +77,21 @@ impl HistoryStore {
             location: Location::of(url.trim_end_matches(['\r', '\n']))?,
             namespace,
             timeout,
-            backend: OnceCell::new(),
+            backend: Arc::default(),
             copies: Vec::new(),
         })
+    }
+
+    /// The history of another namespace in the same database, over the same connections.
+    #[must_use]
+    pub fn of(&self, namespace: Namespace) -> Self {
+        Self {
+            location: self.location.clone(),
+            namespace,
+            timeout: self.timeout,
+            backend: Arc::clone(&self.backend),
+            copies: self.copies.clone(),
+        }
     }
 
     /// The same history, whose records also go to `sink`, before the database has them.
@@ -142,11 +154,13 @@ impl HistoryStore {
     }
 
     /// Stores lives. One that is stored already stays as it is, so a repeated call is harmless.
-    /// Returns the number of new ones. Once it returns, they survive a crash of the database.
+    /// Returns the number of new ones. Once it returns, they survive a crash of the database. Those
+    /// that somebody has [forgotten](Self::forget) while they waited are removed at once.
     ///
     /// # Errors
     /// The same for every method: `Unavailable` if the database cannot be reached, `Misconfigured`
-    /// with what to change, `Indeterminate` if the answer was lost.
+    /// with what to change, `Indeterminate` if the answer was lost, `InvalidInput` for a life that
+    /// the database takes in no way.
     pub async fn record(&self, lives: &[Life]) -> Result<u64> {
         if lives.is_empty() {
             return Ok(0);
@@ -154,7 +168,18 @@ impl HistoryStore {
         for sink in &self.copies {
             sink.record(&self.namespace, lives).await?;
         }
-        self.backend().await?.record(&self.namespace, lives).await
+        let backend = self.backend().await?;
+        let mut new = backend.record(&self.namespace, lives).await?;
+        // After the record: of a record and a forget at the same time, one sees the other.
+        let since = SystemClock.now().minus(FORGETS_FOR);
+        for (whom, at) in backend.forgets(&self.namespace, since).await? {
+            let is_meant = |life: &Life| life.ended_at <= at && whom.covers(life);
+            if lives.iter().any(is_meant) {
+                let gone = backend.forget(&self.namespace, &whom, at).await?;
+                new = new.saturating_sub(gone);
+            }
+        }
+        Ok(new)
     }
 
     /// A page of the lives that a search finds, latest end first.
@@ -180,8 +205,8 @@ impl HistoryStore {
         Ok(self.search(&query).await?.lives)
     }
 
-    /// Removes lives for good. Returns their number. Lives that are recorded later are not covered:
-    /// what waits to be shipped has to be shipped first.
+    /// Removes lives for good. Returns their number. Lives that have ended and are recorded within
+    /// the next seven days are removed then.
     ///
     /// # Errors
     /// As [`record`](Self::record); `InvalidInput` for an empty group.
@@ -194,7 +219,10 @@ impl HistoryStore {
                 "it is empty: name the group to forget",
             ));
         }
-        self.backend().await?.forget(&self.namespace, whom).await
+        let (backend, at) = (self.backend().await?, SystemClock.now());
+        backend.note_forget(&self.namespace, whom, at).await?;
+        let forget = backend.forget(&self.namespace, whom, Timestamp::MAX);
+        forget.await
     }
 
     /// Removes lives whose retention is over at `now`. Returns the number of those that were

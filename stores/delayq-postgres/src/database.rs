@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session};
-use crate::error::Outcome;
+use crate::error::{Fault, Outcome};
+use crate::preflight;
 
 /// A value of a statement.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub enum DbValue {
     Int(i64),
     /// A text.
     Text(String),
+    /// A text, or NULL.
+    MaybeText(Option<String>),
     /// Numbers; NULL for `None`.
     Ints(Vec<Option<i64>>),
     /// Texts; NULL for `None`.
@@ -33,6 +37,7 @@ impl DbValue {
         match self {
             Self::Int(value) => (value, Type::INT8),
             Self::Text(value) => (value, Type::TEXT),
+            Self::MaybeText(value) => (value, Type::TEXT),
             Self::Ints(values) => (values, Type::INT8_ARRAY),
             Self::Texts(values) => (values, Type::TEXT_ARRAY),
             Self::Blobs(values) => (values, Type::BYTEA_ARRAY),
@@ -105,17 +110,48 @@ impl Database {
         &self.schema
     }
 
-    /// Runs one statement, in a transaction of its own.
+    /// Refuses a server that does not keep what it has acknowledged, and one that is too old.
     ///
     /// # Errors
-    /// Those of a store's call.
+    /// `Misconfigured` with the line to change, and those of a store's call.
+    pub async fn check(&self) -> Result<()> {
+        let wanted = Durability::Process;
+        preflight::check(&self.connections, wanted).await.map(drop)
+    }
+
+    /// Runs one statement that only reads.
+    ///
+    /// # Errors
+    /// Those of a store's call, and `InvalidInput` for a value that the server refuses.
+    pub async fn read(&self, sql: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
+        self.statement(sql, values, false).await
+    }
+
+    /// Runs one statement that writes, in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub async fn rows(&self, sql: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
+        self.statement(sql, values, true).await
+    }
+
+    async fn statement(
+        &self,
+        sql: &str,
+        values: Vec<DbValue>,
+        writes: bool,
+    ) -> Result<Vec<Vec<DbCell>>> {
         let (sql, values): (Arc<str>, Arc<[DbValue]>) = (sql.into(), values.into());
         let call = self.connections.call(move |session: &mut Session| {
             let (sql, values) = (Arc::clone(&sql), Arc::clone(&values));
             Box::pin(async move {
                 let typed: Vec<_> = values.iter().map(DbValue::typed).collect();
-                let rows = session.write(&sql, &typed).await?;
+                let rows = if writes {
+                    session.write(&sql, &typed).await
+                } else {
+                    session.ask(&sql, &typed).await
+                };
+                let rows = rows.map_err(Fault::of_value)?;
                 rows.iter().map(cells).collect::<Outcome<Vec<_>>>()
             })
         });

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use delayq_core::Result;
-use delayq_core::history::{EndPosition, Ends, EndsStatus, LifeOutcome, MAX_ENDS, WaitingEnd};
+use delayq_core::history::{
+    DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, LifeOutcome, MAX_ENDS, WaitingEnd,
+};
 use delayq_core::machine::EndFacts;
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::time::Timestamp;
@@ -11,16 +13,17 @@ use tokio_postgres::types::Type;
 
 use crate::connection::{Session, Values};
 use crate::error::Outcome;
-use crate::row::{read_headers, unsigned};
+use crate::row::{read_headers, signed, unsigned};
 use crate::store::PostgresStore;
-use crate::trim::{TRIM, trim};
 
 const TAKE: &str = "SELECT o_seq, o_type, (o_end).id, (o_end).outcome, (o_end).submitted, \
     (o_end).due, (o_end).ended, (o_end).fence, (o_end).is_running, (o_end).attempts, \
     (o_end).headers, (o_end).holder, (o_end).error, (o_end).errors, (o_end).size, \
-    (o_end).message FROM {s}.ends_v1($1, $2)";
-const REMOVE: &str = "WITH gone AS (DELETE FROM {s}.ends WHERE namespace = $1 AND seq = ANY ($2) \
-    RETURNING 1) SELECT count(*) FROM gone";
+    (o_end).message FROM {s}.ends_v1($1, $2, $3)";
+const REMOVE: &str = "SELECT {s}.remove_ends_v1($1, $2)";
+const STATUS: &str = "SELECT o_waiting, o_bytes, o_lost, o_most, o_oldest \
+    FROM {s}.ends_status_v1($1, $2)";
+
 /// A record; `None` if a name in it is none.
 fn read(row: &Row) -> Outcome<Option<WaitingEnd>> {
     let (seq, name, id): (i64, String, String) =
@@ -67,16 +70,26 @@ impl Ends for PostgresStore {
     async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
         let (sql, namespace) = (self.sql(TAKE), self.namespace.to_string());
         let limit = i32::try_from(limit.min(MAX_ENDS)).unwrap_or(i32::MAX);
+        let from = self.ends_floor.get();
         let call = self.connections.call(move |session: &mut Session| {
             let (sql, namespace) = (sql.clone(), namespace.clone());
             Box::pin(async move {
-                let values: Values<'_> = &[(&namespace, Type::TEXT), (&limit, Type::INT4)];
+                let values: Values<'_> = &[
+                    (&namespace, Type::TEXT),
+                    (&limit, Type::INT4),
+                    (&from, Type::INT8),
+                ];
                 let rows = session.ask(&sql, values).await?;
+                let first: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
                 let ends = rows.iter().map(read).filter_map(Outcome::transpose);
-                ends.collect::<Outcome<Vec<_>>>()
+                Ok((first, ends.collect::<Outcome<Vec<_>>>()?))
             })
         });
-        call.await
+        let (first, ends) = call.await?;
+        if let Some(first) = first {
+            self.ends_floor.note(first);
+        }
+        Ok(ends)
     }
 
     async fn remove_ends(&self, positions: &[EndPosition]) -> Result<u64> {
@@ -96,11 +109,25 @@ impl Ends for PostgresStore {
     }
 
     async fn ends_status(&self) -> Result<EndsStatus> {
-        let (sql, namespace) = (self.sql(TRIM), self.namespace.to_string());
-        let limit = self.history_buffer;
+        let (sql, namespace) = (self.sql(STATUS), self.namespace.to_string());
+        let from = self.ends_floor.get();
         let call = self.connections.call(move |session: &mut Session| {
             let (sql, namespace) = (sql.clone(), namespace.clone());
-            Box::pin(async move { trim(session, &sql, &namespace, limit).await })
+            Box::pin(async move {
+                let values: Values<'_> = &[(&namespace, Type::TEXT), (&from, Type::INT8)];
+                let rows = session.ask(&sql, values).await?;
+                let mut status = EndsStatus::default();
+                if let Some(row) = rows.first() {
+                    status.waiting = unsigned(row.try_get(0)?);
+                    status.bytes = unsigned(row.try_get(1)?);
+                    status.lost = unsigned(row.try_get(2)?);
+                    let most: Option<i64> = row.try_get(3)?;
+                    status.limit = unsigned(most.or(Some(signed(DEFAULT_HISTORY_BUFFER))));
+                    let oldest: Option<i64> = row.try_get(4)?;
+                    status.oldest = oldest.map(Timestamp::from_millis);
+                }
+                Ok(status)
+            })
         });
         call.await
     }

@@ -17,6 +17,7 @@ mod database;
 mod dead;
 mod documents;
 mod ends;
+mod ends_floor;
 mod error;
 mod floors;
 mod locals;

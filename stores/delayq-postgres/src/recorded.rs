@@ -10,11 +10,13 @@ use crate::error::Outcome;
 use crate::row::{TaskRow, signed};
 use crate::statements::Statements;
 
-const RECORD: &str = "INSERT INTO {s}.ends (namespace, type, id, outcome, submitted, due, ended, \
+const RECORD: &str = "WITH added AS (INSERT INTO {s}.ends (namespace, type, id, outcome, submitted, due, ended, \
     fence, is_running, attempts, headers, holder, error, errors, size, message, bytes) \
     SELECT $1, $2, u.* FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
     $17) AS u(id, outcome, submitted, due, ended, fence, is_running, attempts, headers, \
-    holder, error, errors, size, message, bytes)";
+    holder, error, errors, size, message, bytes) RETURNING bytes) \
+    INSERT INTO {s}.ends_ledger (namespace, waiting, bytes) \
+    SELECT $1, count(*), sum(bytes) FROM added HAVING count(*) > 0";
 
 /// The bytes of a record besides its texts and its message.
 const FIXED_BYTES: usize = 64;

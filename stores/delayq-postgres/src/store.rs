@@ -11,6 +11,7 @@ use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
+use crate::ends_floor::EndsFloor;
 use crate::error::after_a_part;
 use crate::locals::Locals;
 use crate::statements::Statements;
@@ -18,7 +19,7 @@ use crate::submit::Submits;
 use crate::type_row::TypeKey;
 use crate::upkeep::Upkeep;
 use crate::wakes::Wakes;
-use crate::{preflight, schema};
+use crate::{preflight, schema, trim};
 
 const NUMBER: &str = "SELECT id FROM {s}.types WHERE namespace = $1 AND name = $2";
 
@@ -44,8 +45,7 @@ pub struct PostgresStore {
     /// How old a snapshot may be before it is a concern.
     pub(crate) held_for: Duration,
     pub(crate) locals: Locals,
-    /// The maximum size of the recorded ends that wait, in bytes.
-    pub(crate) history_buffer: u64,
+    pub(crate) ends_floor: EndsFloor,
 }
 
 impl PostgresStore {
@@ -75,12 +75,14 @@ impl PostgresStore {
         let durability = preflight::check(&connections, options.durability).await?;
         schema::prepare(&connections, &statements, config.may_migrate).await?;
         let namespace = options.namespace;
+        if let Some(bytes) = options.history_buffer {
+            trim::set_limit(&connections, &statements, namespace.as_str(), bytes).await?;
+        }
         let upkeep = Upkeep {
             sql: statements.clone(),
             namespace: namespace.to_string(),
             retention: options.retention,
             remembered: options.remembered,
-            history_buffer: options.history_buffer,
         };
         let followed = upkeep.clone().follow(connections.downgrade());
         drop(connections.spawn(followed));
@@ -99,7 +101,7 @@ impl PostgresStore {
             may_migrate: config.may_migrate,
             held_for: config.held_for,
             locals: Locals::default(),
-            history_buffer: options.history_buffer,
+            ends_floor: EndsFloor::default(),
         }))
     }
 

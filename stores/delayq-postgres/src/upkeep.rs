@@ -14,14 +14,11 @@ use crate::connection::{Connections, Session, Values, WeakConnections};
 use crate::error::Outcome;
 use crate::row::signed;
 use crate::statements::Statements;
-use crate::trim::{TRIM, trim};
+use crate::trim::trim;
 use crate::vacuum::Vacuum;
 
 /// The time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time between two checks of the bound of recorded ends, unless one takes long.
-const TRIM_EVERY: Duration = Duration::from_secs(10);
 
 /// Tasks that one statement forgets.
 const STEP: i32 = 1_000;
@@ -63,7 +60,6 @@ pub(crate) struct Upkeep {
     pub(crate) namespace: String,
     pub(crate) retention: Duration,
     pub(crate) remembered: usize,
-    pub(crate) history_buffer: u64,
 }
 
 impl Upkeep {
@@ -76,7 +72,6 @@ impl Upkeep {
     pub(crate) async fn follow(self, connections: WeakConnections) {
         let mut floors = Floors::default();
         let mut vacuum = Vacuum::new(&self.sql);
-        let mut next_trim = Instant::now();
         loop {
             tokio::time::sleep(INTERVAL).await;
             let Some(open) = connections.upgrade() else {
@@ -85,12 +80,8 @@ impl Upkeep {
             if let Err(error) = self.round(&open, &mut floors, &mut vacuum).await {
                 debug!(%error, "the upkeep is behind");
             }
-            if next_trim <= Instant::now() {
-                let started = Instant::now();
-                if let Err(error) = self.trim_ends(&open).await {
-                    debug!(%error, "the bound of recorded ends is checked later");
-                }
-                next_trim = Instant::now() + TRIM_EVERY.max(started.elapsed() * 20);
+            if let Err(error) = trim(&open, &self.sql, &self.namespace).await {
+                debug!(%error, "the bound of recorded ends is checked later");
             }
         }
     }
@@ -128,18 +119,6 @@ impl Upkeep {
             vacuum.look(open).await?;
         }
         Ok(())
-    }
-
-    /// Drops the oldest recorded ends beyond the bound. Counts what waits, which takes longer the
-    /// more that is.
-    async fn trim_ends(&self, open: &Connections) -> Result<()> {
-        let (sql, namespace) = (self.sql.sql(TRIM), self.namespace.clone());
-        let limit = self.history_buffer;
-        let call = open.attempt_here(move |session: &mut Session| {
-            let (sql, namespace) = (sql.clone(), namespace.clone());
-            Box::pin(async move { trim(session, &sql, &namespace, limit).await.map(drop) })
-        });
-        call.await
     }
 
     async fn types_with_ends(&self, open: &Connections) -> Result<Vec<i32>> {

@@ -22,7 +22,7 @@ mod type_tasks;
 
 pub(crate) use context::Context;
 pub(crate) use end::{bury, die, end_task};
-pub(crate) use ends_change::EndsChange;
+pub(crate) use ends_change::{EndsChange, limit_of, set_limit};
 pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
 pub(crate) use recorded::record_removal;

@@ -330,7 +330,26 @@ fn existing(url: &str) -> Result<String, Failure> {
     let Some(place) = url.strip_prefix("sqlite:") else {
         return Ok(url.to_owned());
     };
+    existing_file(url)?;
     let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let options: Vec<_> = query
+        .split('&')
+        .filter(|option| !option.is_empty() && *option != "create=true")
+        .collect();
+    let query = match options.as_slice() {
+        [] => String::new(),
+        options => format!("?{}", options.join("&")),
+    };
+    Ok(format!("sqlite:{path}{query}"))
+}
+
+/// Refuses a URL of a file that is missing or empty.
+pub(crate) fn existing_file(url: &str) -> Result<(), Failure> {
+    let Some(place) = url.strip_prefix("sqlite:") else {
+        return Ok(());
+    };
+    let (path, _) = place.split_once('?').unwrap_or((place, ""));
     let path = path.strip_prefix("//").unwrap_or(path);
     let size = std::fs::metadata(path).map(|file| file.len());
     let problem = match size {
@@ -345,15 +364,7 @@ fn existing(url: &str) -> Result<String, Failure> {
         );
         return Err(Failure::NoStore(text));
     }
-    let options: Vec<_> = query
-        .split('&')
-        .filter(|option| !option.is_empty() && *option != "create=true")
-        .collect();
-    let query = match options.as_slice() {
-        [] => String::new(),
-        options => format!("?{}", options.join("&")),
-    };
-    Ok(format!("sqlite:{path}{query}"))
+    Ok(())
 }
 
 #[cfg(test)]

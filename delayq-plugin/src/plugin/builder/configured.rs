@@ -45,6 +45,9 @@ pub(super) fn configured(
     if let Some(retention) = config.history_retention {
         builder = builder.history_retention(retention);
     }
+    if let Some(bytes) = config.history_buffer {
+        builder = builder.history_buffer(bytes);
+    }
     if let Some(patterns) = config.only {
         builder = builder.only(patterns);
     }

@@ -58,7 +58,7 @@ impl Run for pb::ForgetHistoryRequest {
         let task_type = task_type.transpose()?;
         let whom = match required("whom", self.whom)? {
             Whom::Id(id) => Forget::id(TaskId::new(id)?, task_type),
-            Whom::Group(group) => Forget::group(group, task_type),
+            Whom::Group(group) => Forget::group(&group, task_type),
         };
         let forgotten = forget_history(call, &whom).await?;
         Ok(pb::ForgetHistoryResponse {

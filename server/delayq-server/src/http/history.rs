@@ -145,7 +145,7 @@ async fn forget(
     let task_type = whom.task_type.map(TaskType::new).transpose()?;
     let whom = match (whom.id, whom.group) {
         (Some(id), None) => Forget::id(TaskId::new(id)?, task_type),
-        (None, Some(group)) => Forget::group(group, task_type),
+        (None, Some(group)) => Forget::group(&group, task_type),
         _ => return Err(Problem::bad_request("give id or group, one of the two")),
     };
     Ok(Json(forget_history(&allowed, &whom).await?))

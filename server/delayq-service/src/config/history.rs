@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::history::{HistoryRetention, HistoryStore, KeptMessage, Recording};
+use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
 use delayq_plugin::{Error, IntoDelay, Namespace};
 
 use super::Config;
@@ -11,8 +11,6 @@ use super::Config;
 #[derive(Clone, Debug)]
 pub struct HistoryPlan {
     url: String,
-    /// What is kept of a message; `None` if no ends are recorded.
-    pub kept: Option<KeptMessage>,
     /// How long a life is kept.
     pub retention: HistoryRetention,
 }
@@ -37,7 +35,7 @@ impl HistoryPlan {
             }
         };
         let text = config.history_record.as_str();
-        let recording: Recording = text.parse().map_err(mistake("history_record", text))?;
+        let _: Recording = text.parse().map_err(mistake("history_record", text))?;
         let span = config.history_retention.as_deref();
         let kept_for = span.map(|text| {
             text.into_delay()
@@ -49,7 +47,6 @@ impl HistoryPlan {
         };
         let plan = Self {
             url: url.clone(),
-            kept: recording.kept(),
             retention: HistoryRetention::of_all(kept_for),
         };
         let opened = plan.open(Namespace::default(), Duration::from_secs(1));

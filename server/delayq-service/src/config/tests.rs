@@ -1,4 +1,4 @@
-//! Reading and checking a configuration.
+//! Tests of the configuration as a whole.
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! What became of tasks, from the history of the server.
 
 use delayq_ops::forget_history as forget_logged;
+use delayq_plugin::TaskType;
 use delayq_plugin::history::{Fate, Forget, Forgotten, HistoryPage, HistoryQuery, TaskHistory};
 
 use crate::context::Context;
@@ -35,7 +36,7 @@ pub async fn search_history(
     query: &HistoryQuery,
 ) -> Result<HistoryPage, Problem> {
     let task_type = query.task_type.as_ref();
-    require_type(context, task_type.map(|task_type| task_type.as_str()))?;
+    require_type(context, task_type.map(TaskType::as_str))?;
     Ok(history(context)?.search(query).await?)
 }
 
@@ -45,6 +46,9 @@ pub async fn search_history(
 /// `not-found` without a history, and for a task that neither the store nor the history knows.
 pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Result<Fate, Problem> {
     let fate = history(context)?.what_became_of(task_type, id).await?;
+    if let Some(error) = fate.history_error {
+        return Err(error.into());
+    }
     if fate.is_unknown() {
         return Err(Problem::no_task(task_type, id));
     }
@@ -57,7 +61,7 @@ pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Res
 /// As [`search_history`].
 pub async fn forget_history(context: &Context, whom: &Forget) -> Result<Forgotten, Problem> {
     let task_type = whom.task_type();
-    require_type(context, task_type.map(|task_type| task_type.as_str()))?;
+    require_type(context, task_type.map(TaskType::as_str))?;
     let history = history(context)?;
     Ok(forget_logged(&context.operator(), &history, whom).await?)
 }

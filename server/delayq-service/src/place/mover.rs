@@ -281,6 +281,9 @@ impl Mover {
             None if is_empty => self.enter(view, Phase::Moving, Some(now.as_millis())).await,
             Some(_) if !is_empty => self.enter(view, Phase::Moving, None).await,
             Some(at) if now >= Timestamp::from_millis(at).plus(self.patience.retention) => {
+                if self.place.keeps_history() && old.store.ends_status().await?.waiting > 0 {
+                    return Ok(());
+                }
                 self.enter(view, Phase::Done, Some(at)).await
             }
             _ => Ok(()),

@@ -201,6 +201,11 @@ impl Place {
         self.config.cold_store(pool).is_some()
     }
 
+    /// True if the records of ended tasks are shipped.
+    pub(super) fn keeps_history(&self) -> bool {
+        self.config.history.is_some()
+    }
+
     /// How long an ended task is remembered.
     pub(super) fn retention(&self) -> Duration {
         self.options.retention

@@ -105,12 +105,12 @@ impl Batch {
     }
 
     fn too_large(&self, life: &Life, max_packet: usize) -> Fault {
-        let setting = format!(
-            "max_allowed_packet = {max_packet} is too small for the record of task {} of type {}",
-            life.id, life.task_type
+        let reason = format!(
+            "max_allowed_packet = {max_packet} of {} is too small for the record of task {} of type \
+             {}: set it to 16M, or keep less of the messages",
+            self.place, life.id, life.task_type
         );
-        let fix = "set max_allowed_packet = 16M on the server, or keep less of the messages";
-        Error::misconfigured(&*self.place, setting, fix).into()
+        Error::invalid("record", reason).into()
     }
 }
 

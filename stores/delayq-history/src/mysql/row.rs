@@ -7,7 +7,7 @@ use delayq_core::{TaskId, TaskType, Timestamp};
 use mysql_async::Value;
 
 use super::cell::{blob, int, text};
-use crate::page::HistoryCursor;
+use crate::page::{FoundLife, HistoryCursor};
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -43,10 +43,7 @@ pub(super) fn values(number: i64, life: &Life) -> Vec<Value> {
 
 /// A row of a search, with the names of types; `None` for one of another form. The life is `None`
 /// if a name in it is none.
-pub(super) fn read(
-    row: &[Value],
-    types: &BTreeMap<i64, String>,
-) -> Option<(HistoryCursor, Option<Life>)> {
+pub(super) fn read(row: &[Value], types: &BTreeMap<i64, String>) -> Option<FoundLife> {
     let [
         seq,
         number,
@@ -66,6 +63,7 @@ pub(super) fn read(
         errors,
         size,
         message,
+        cut,
     ] = row
     else {
         return None;
@@ -77,6 +75,7 @@ pub(super) fn read(
         ended_at,
         number: int(seq)?,
     };
+    let is_cut = int(cut) == Some(1);
     let outcome = int(outcome).and_then(|number| u8::try_from(number).ok());
     let outcome = outcome.and_then(LifeOutcome::from_number);
     let name = int(number).and_then(|number| types.get(&number));
@@ -86,7 +85,11 @@ pub(super) fn read(
         outcome,
     );
     let (Ok(task_type), Ok(id), Some(outcome)) = names else {
-        return Some((cursor, None));
+        return Some(FoundLife {
+            cursor,
+            life: None,
+            is_cut,
+        });
     };
     let mut life = Life::new(task_type, id, outcome, ended_at);
     life.submitted_at = time(submitted)?;
@@ -100,5 +103,9 @@ pub(super) fn read(
     life.errors = Life::read_errors(text(errors).as_deref());
     life.message_bytes = count(size)?;
     life.message = blob(message);
-    Some((cursor, Some(life)))
+    Some(FoundLife {
+        cursor,
+        life: Some(life),
+        is_cut,
+    })
 }

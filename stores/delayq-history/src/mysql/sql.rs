@@ -25,13 +25,13 @@ pub(super) const UNLOCK: &str = "DO RELEASE_LOCK(CONCAT('delayq_', MD5(DATABASE(
 pub(super) const HAS_TABLES: &str = "SELECT \
     COALESCE(SUM(table_name = 'delayq_history'), 0), COALESCE(SUM(table_name <> 'delayq_history'), 0) \
     FROM information_schema.tables WHERE table_schema = DATABASE() \
-    AND table_name IN ('delayq_history', 'namespaces', 'types', 'lives', 'tasks')";
+    AND table_name IN ('delayq_history', 'namespaces', 'types', 'lives', 'tasks', 'forgets')";
 pub(super) const VERSION: &str = "SELECT MAX(version) FROM delayq_history";
 
 /// The tables. Times are milliseconds since the epoch. Names are bytes, so that they differ by
 /// their case and by blanks at their ends; sizes are the limits of delayq-core. `{x}`: the
 /// beginning of the present month.
-pub(super) const TABLES: [&str; 6] = [
+pub(super) const TABLES: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS delayq_history (version INT NOT NULL PRIMARY KEY) ENGINE = InnoDB",
     // How long each namespace keeps its lives, in ms; NULL: for ever.
     "CREATE TABLE IF NOT EXISTS namespaces (name VARBINARY(64) NOT NULL PRIMARY KEY, \
@@ -70,6 +70,10 @@ pub(super) const TABLES: [&str; 6] = [
     ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC PARTITION BY RANGE (ended_at) (
         PARTITION lives_before VALUES LESS THAN ({x}),
         PARTITION lives_rest VALUES LESS THAN MAXVALUE)",
+    // Whose lives were forgotten, for those that are recorded later.
+    "CREATE TABLE IF NOT EXISTS forgets (namespace VARBINARY(64) NOT NULL, at BIGINT NOT NULL, \
+     id VARBINARY(128), grp VARBINARY(512), type VARBINARY(100), \
+     KEY forgets_at (namespace, at)) ENGINE = InnoDB",
     // The columns of a table of tasks as schedulers on a database have it.
     "CREATE OR REPLACE SQL SECURITY INVOKER VIEW tasks AS
      SELECT CONVERT(l.id USING utf8mb4) AS task_id, CONVERT(t.name USING utf8mb4) AS task_type, \
@@ -123,6 +127,12 @@ pub(super) const BYTES: &str = "SELECT CAST(COALESCE(SUM(data_length + index_len
 
 /// Numbers of types follow, and a condition.
 pub(super) const FORGET: &str = "DELETE FROM lives WHERE type IN (";
+pub(super) const UNTIL: &str = " = ? AND ended_at <= ? LIMIT ?";
+pub(super) const NOTE_FORGET: &str =
+    "INSERT INTO forgets (namespace, at, id, grp, type) VALUES (?, ?, ?, ?, ?)";
+pub(super) const FORGETS: &str =
+    "SELECT at, id, grp, type FROM forgets WHERE namespace = ? AND at > ?";
+pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ? AND at <= ?";
 pub(super) const KEEP: &str =
     "INSERT INTO namespaces (name, keep_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE keep_ms = ?";
 /// NULL if some namespace keeps its lives for ever.

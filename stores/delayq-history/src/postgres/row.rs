@@ -4,7 +4,7 @@ use delayq_core::history::{Life, LifeOutcome};
 use delayq_core::{Namespace, TaskId, TaskType, Timestamp};
 use delayq_postgres::{DbCell, DbValue};
 
-use crate::page::HistoryCursor;
+use crate::page::{FoundLife, HistoryCursor};
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -54,7 +54,8 @@ pub(super) fn int(cell: Option<&DbCell>) -> Option<i64> {
     }
 }
 
-fn text(cell: &DbCell) -> Option<String> {
+/// The text in a cell.
+pub(super) fn text(cell: &DbCell) -> Option<String> {
     match cell {
         DbCell::Text(text) => Some(text.clone()),
         _ => None,
@@ -63,7 +64,7 @@ fn text(cell: &DbCell) -> Option<String> {
 
 /// A row of [`SEARCH`](super::sql::SEARCH); `None` for one of another form. The life is `None` if a
 /// name in it is none.
-pub(super) fn read(row: &[DbCell]) -> Option<(HistoryCursor, Option<Life>)> {
+pub(super) fn read(row: &[DbCell]) -> Option<FoundLife> {
     let [
         seq,
         name,
@@ -83,6 +84,7 @@ pub(super) fn read(row: &[DbCell]) -> Option<(HistoryCursor, Option<Life>)> {
         errors,
         size,
         message,
+        cut,
     ] = row
     else {
         return None;
@@ -94,11 +96,16 @@ pub(super) fn read(row: &[DbCell]) -> Option<(HistoryCursor, Option<Life>)> {
         ended_at,
         number: int(Some(seq))?,
     };
+    let is_cut = int(Some(cut)) == Some(1);
     let outcome = int(Some(outcome)).and_then(|number| u8::try_from(number).ok());
     let outcome = outcome.and_then(LifeOutcome::from_number);
     let names = (TaskType::new(text(name)?), TaskId::new(text(id)?), outcome);
     let (Ok(task_type), Ok(id), Some(outcome)) = names else {
-        return Some((cursor, None));
+        return Some(FoundLife {
+            cursor,
+            life: None,
+            is_cut,
+        });
     };
     let mut life = Life::new(task_type, id, outcome, ended_at);
     life.submitted_at = time(submitted)?;
@@ -115,5 +122,9 @@ pub(super) fn read(row: &[DbCell]) -> Option<(HistoryCursor, Option<Life>)> {
         DbCell::Blob(bytes) => Some(bytes.clone()),
         _ => None,
     };
-    Some((cursor, Some(life)))
+    Some(FoundLife {
+        cursor,
+        life: Some(life),
+        is_cut,
+    })
 }

@@ -48,7 +48,17 @@ CREATE UNIQUE INDEX IF NOT EXISTS lives_key
     ON {s}.lives (type, id, ended_at, fence, submitted_at, outcome);
 CREATE INDEX IF NOT EXISTS lives_ended ON {s}.lives USING brin (ended_at);
 CREATE INDEX IF NOT EXISTS lives_group ON {s}.lives (grp, ended_at) WHERE grp IS NOT NULL;
-CREATE INDEX IF NOT EXISTS lives_failed ON {s}.lives (type, ended_at) WHERE outcome > 0;
+CREATE INDEX IF NOT EXISTS lives_type ON {s}.lives (type, ended_at);
+
+-- Whose lives were forgotten, for those that are recorded later.
+CREATE TABLE IF NOT EXISTS {s}.forgets (
+    namespace text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
+    id text COLLATE "C",
+    grp text COLLATE "C",
+    type text COLLATE "C"
+);
+CREATE INDEX IF NOT EXISTS forgets_at ON {s}.forgets (namespace, at);
 
 -- The columns of a table of tasks as schedulers on a database have it.
 CREATE OR REPLACE VIEW {s}.tasks AS
@@ -100,6 +110,16 @@ pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submit
 pub(super) const LATEST_FIRST: &str = " ORDER BY l.ended_at DESC, l.seq DESC LIMIT ";
 pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM {s}.lives l USING {s}.types t \
     WHERE t.id = l.type AND ";
+pub(super) const NOTE_FORGET: &str = "INSERT INTO {s}.forgets (namespace, at, id, grp, type) \
+    VALUES ($1, $2, $3, $4, $5)";
+pub(super) const FORGETS: &str = "SELECT at, id, grp, type FROM {s}.forgets \
+    WHERE namespace = $1 AND at > $2";
+pub(super) const OLD_FORGETS: &str = "DELETE FROM {s}.forgets WHERE namespace = $1 AND at <= $2";
+/// Months that a crash has left between their removal and their end.
+pub(super) const LEFT_MONTHS: &str = "SELECT c.relname FROM pg_class c \
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{s}' AND c.relkind = 'r' \
+    AND c.relname LIKE 'lives\\_%' \
+    AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)";
 pub(super) const COUNT_GONE: &str = " RETURNING 1) SELECT count(*) FROM gone";
 pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces (name, keep_ms) \
     VALUES ($1, nullif($2, -1)) ON CONFLICT (name) DO UPDATE SET keep_ms = excluded.keep_ms";
@@ -109,5 +129,10 @@ pub(super) const TYPES: &str = "SELECT id, name FROM {s}.types WHERE namespace =
 pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
     WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
     WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";
+/// The first and the last end of a namespace.
+pub(super) const ENDS: &str = "SELECT min(x.oldest), max(x.newest) FROM {s}.types t \
+    CROSS JOIN LATERAL (SELECT (SELECT l.ended_at FROM {s}.lives l WHERE l.type = t.id \
+    ORDER BY l.ended_at LIMIT 1) AS oldest, (SELECT l.ended_at FROM {s}.lives l \
+    WHERE l.type = t.id ORDER BY l.ended_at DESC LIMIT 1) AS newest) x WHERE t.namespace = $1";
 pub(super) const BYTES: &str = "SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::int8 \
     FROM pg_inherits i WHERE i.inhparent = '{s}.lives'::regclass";

@@ -34,8 +34,25 @@ CREATE TABLE ends (
 );
 ALTER TABLE ends ALTER COLUMN message SET STORAGE EXTERNAL;
 
--- Records that were dropped at the bound.
-CREATE TABLE ends_lost (
+-- What waits in ends, what was dropped at its bound, and the bound, where NULL is the default:
+-- sums of the rows that were taken out of ends_ledger.
+CREATE TABLE ends_state (
     namespace text COLLATE "C" PRIMARY KEY,
-    lost bigint NOT NULL
+    waiting bigint NOT NULL DEFAULT 0,
+    bytes bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0,
+    most bigint
 );
+
+-- Changes of ends_state. Rows are only added, so that no two calls wait for each other.
+CREATE TABLE ends_ledger (
+    namespace text COLLATE "C" NOT NULL,
+    waiting bigint NOT NULL,
+    bytes bigint NOT NULL,
+    lost bigint NOT NULL DEFAULT 0
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX ends_ledger_of ON ends_ledger (namespace);

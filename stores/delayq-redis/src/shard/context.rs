@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::history::DEFAULT_HISTORY_BUFFER;
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::StoreOptions;
 
@@ -52,7 +53,7 @@ impl Context {
             batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
             keys: Keyspace::new(options.namespace.clone()).with(packing),
             retention,
-            history_buffer: options.history_buffer,
+            history_buffer: options.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER),
             timeout: options.call_timeout,
             hub,
             in_doubt: InDoubt::default(),

@@ -230,7 +230,6 @@ mod tests {
             clock: Arc::new(SystemClock),
             namespace: Namespace::default(),
             retention: Duration::ZERO,
-            history_buffer: 1 << 20,
             remembered: 1,
         };
         let connection = Connection::open_in_memory().unwrap();

@@ -8,14 +8,14 @@ use delayq_core::time::Timestamp;
 use rusqlite::{OptionalExtension, Row};
 
 use crate::error::Outcome;
-use crate::rows::{EndsChange, ROWS_BYTES, Tx, holder_of, signed, text};
+use crate::rows::{self, EndsChange, ROWS_BYTES, Tx, holder_of, limit_of, text};
 
 const SELECT: &str = "SELECT ends.seq, types.name, ends.id, outcome, submitted, due, \
      ends.ended, ends.fence, ends.running, attempts, grp, project, holder, error, errors, size, message \
      FROM ends INDEXED BY ends_place JOIN types ON types.id = ends.type \
-     WHERE ends.namespace = ?1 ORDER BY ends.seq LIMIT ?2";
+     WHERE ends.namespace = ?1 ORDER BY ends.seq";
 const REMOVE: &str = "DELETE FROM ends WHERE seq = ?1 AND namespace = ?2 RETURNING bytes";
-const COUNTS: &str = "SELECT waiting, bytes, lost FROM ends_state WHERE namespace = ?1";
+const COUNTS: &str = "SELECT waiting, bytes, lost, most FROM ends_state WHERE namespace = ?1";
 const OLDEST: &str = "SELECT ended FROM ends INDEXED BY ends_place WHERE namespace = ?1 \
      ORDER BY seq LIMIT 1";
 
@@ -25,14 +25,14 @@ struct StoredEnd {
     record: Option<(TaskType, EndFacts)>,
 }
 
-/// The oldest records. Those that are too damaged to be read are left out, and removed from the
+/// The oldest records. Those that are too damaged to be read are passed over, and removed from the
 /// queue by its bound.
 pub(crate) fn take(tx: &Tx<'_>, limit: usize) -> Outcome<Vec<WaitingEnd>> {
     let mut select = tx.connection.prepare_cached(SELECT)?;
-    let key = (tx.context.namespace.as_str(), signed(limit));
-    let mut rows = select.query(key)?;
+    let mut rows = select.query([tx.context.namespace.as_str()])?;
     let (mut ends, mut bytes) = (Vec::new(), 0);
     while bytes < ROWS_BYTES
+        && ends.len() < limit
         && let Some(row) = rows.next()?
     {
         let StoredEnd { seq, record } = read(row)?;
@@ -109,18 +109,22 @@ pub(crate) fn remove(tx: &Tx<'_>, positions: &[EndPosition]) -> Outcome<u64> {
     Ok(change.waiting.unsigned_abs())
 }
 
+/// Writes the bound of the queue for all users of the file.
+pub(crate) fn set_limit(tx: &Tx<'_>, bytes: u64) -> Outcome<()> {
+    rows::set_limit(tx.connection, tx.context, bytes)
+}
+
 pub(crate) fn status(tx: &Tx<'_>) -> Outcome<EndsStatus> {
     let namespace = tx.context.namespace.as_str();
     let mut status = EndsStatus::default();
-    status.limit = tx.context.history_buffer;
     let mut counts = tx.connection.prepare_cached(COUNTS)?;
     let counts = counts.query_row([namespace], |row| {
-        let counts: [i64; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
-        Ok(counts.map(|count| u64::try_from(count).unwrap_or(0)))
+        let limit = limit_of(row.get(3)?);
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?, limit])
     });
-    if let Some([waiting, bytes, lost]) = counts.optional()? {
-        (status.waiting, status.bytes, status.lost) = (waiting, bytes, lost);
-    }
+    let counts = counts.optional()?.unwrap_or([0, 0, 0, limit_of(None)]);
+    let counts = counts.map(|count: i64| u64::try_from(count).unwrap_or(0));
+    [status.waiting, status.bytes, status.lost, status.limit] = counts;
     let mut oldest = tx.connection.prepare_cached(OLDEST)?;
     let oldest = oldest.query_row([namespace], |row| row.get(0)).optional()?;
     status.oldest = oldest.map(Timestamp::from_millis);

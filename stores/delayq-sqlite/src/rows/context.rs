@@ -16,6 +16,4 @@ pub(crate) struct Context {
     pub(crate) retention: Duration,
     /// Maximum number of remembered ended tasks of a type.
     pub(crate) remembered: usize,
-    /// Maximum size of the recorded ends that wait, in bytes.
-    pub(crate) history_buffer: u64,
 }

@@ -17,9 +17,9 @@ const RECORD: &str = "INSERT INTO ends (namespace, type, id, outcome, submitted,
      fence, running, attempts, grp, project, holder, error, errors, size, message, bytes) \
      SELECT ?2, type, id, ?3, submitted, due, ?4, max(fence, settled, ?5), ?6, \
      coalesce(?7, failures + lock_expiries), grp, project, holder, last_error, errors, \
-     checksum >> 32, kept, 64 + length(id) + coalesce(length(grp), 0) + \
-     coalesce(length(project), 0) + coalesce(length(holder), 0) + \
-     coalesce(length(last_error), 0) + coalesce(length(errors), 0) + coalesce(length(kept), 0) \
+     checksum >> 32, kept, 64 + octet_length(id) + coalesce(octet_length(grp), 0) + \
+     coalesce(octet_length(project), 0) + coalesce(octet_length(holder), 0) + \
+     coalesce(octet_length(last_error), 0) + coalesce(octet_length(errors), 0) + coalesce(octet_length(kept), 0) \
      FROM (SELECT *, CASE WHEN json_valid(headers) THEN headers ->> '$.group' END AS grp, \
      CASE WHEN json_valid(headers) THEN headers ->> '$.project' END AS project, \
      CASE WHEN ?8 > 0 THEN substr(coalesce(message, \

@@ -73,10 +73,11 @@ CREATE TABLE IF NOT EXISTS ends (
 
 CREATE INDEX IF NOT EXISTS ends_place ON ends (namespace, seq);
 
--- What waits in ends, and what was dropped at its bound.
+-- What waits in ends, what was dropped at its bound, and the bound.
 CREATE TABLE IF NOT EXISTS ends_state (
     namespace TEXT PRIMARY KEY,
-    waiting INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    lost INTEGER NOT NULL
+    waiting INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    lost INTEGER NOT NULL DEFAULT 0,
+    most INTEGER                              -- maximum of bytes; NULL: the default
 ) STRICT, WITHOUT ROWID;

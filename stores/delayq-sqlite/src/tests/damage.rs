@@ -365,7 +365,6 @@ async fn many_damaged_tasks_leave_a_readable_log() {
         clock: Arc::new(SystemClock),
         namespace: delayq_core::name::Namespace::default(),
         retention: Duration::ZERO,
-        history_buffer: 1 << 20,
         remembered: 1,
     };
     tracing::subscriber::with_default(lines.clone(), || {

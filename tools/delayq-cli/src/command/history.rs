@@ -13,7 +13,7 @@ use delayq_plugin::{TaskId, TaskType, Timestamp};
 use serde_json::json;
 
 use crate::answer::{CommandResult, Report};
-use crate::connection::StoreArgs;
+use crate::connection::{StoreArgs, existing_file};
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::paging::more;
@@ -191,6 +191,7 @@ fn history(
     let tasks = match &place.history {
         None => tasks.clone(),
         Some(url) => {
+            existing_file(url)?;
             let namespace = tasks.store().namespace().cloned().unwrap_or_default();
             let timeout = store.timeout.unwrap_or(TIMEOUT);
             let history = HistoryStore::at(url, namespace, timeout)?;
@@ -211,9 +212,10 @@ async fn show(
 ) -> Result<CommandResult, Failure> {
     let history = history(operator, &args.place, store)?;
     if let Some((task_type, id)) = args.one_task() {
-        let fate = history
+        let mut fate = history
             .what_became_of(task_type.as_str(), id.as_str())
             .await?;
+        fate.lives.truncate(args.query().limit);
         let is_known = !fate.is_unknown();
         return Ok(CommandResult::new(fate_text(&fate, id), &fate)?.done_if(is_known));
     }
@@ -228,6 +230,10 @@ fn fate_text(fate: &Fate, id: &TaskId) -> Report {
     let report = match &fate.now {
         Some(task) => Report::from(format!("in the store: {} since {}", task.state, task.at)),
         None => Report::from("not in the store any more"),
+    };
+    let report = match &fate.history_error {
+        Some(error) => report.lines(format!("what the history has is missing: {error}")),
+        None => report,
     };
     if fate.lives.is_empty() {
         return report;
@@ -295,7 +301,7 @@ async fn forget(
     let task_type = args.task_type.clone();
     let whom = match (&args.id, &args.group) {
         (Some(id), _) => Forget::id(id.clone(), task_type),
-        (None, group) => Forget::group(group.clone().unwrap_or_default(), task_type),
+        (None, group) => Forget::group(group.as_deref().unwrap_or_default(), task_type),
     };
     ask(
         &format!("remove all lives of {whom} from the history, for good"),

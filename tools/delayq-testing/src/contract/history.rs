@@ -1,7 +1,9 @@
 //! Records of ended tasks. Skipped for a store without them.
 
+use std::time::Duration;
+
 use delayq_core::history::{
-    EndPosition, EndsStatus, KeptMessage, Life, LifeOutcome, MAX_ENDS, WaitingEnd,
+    EndPosition, EndsStatus, KeptMessage, Life, LifeOutcome, MAX_ENDS, MAX_LABEL, WaitingEnd, label,
 };
 use delayq_core::operate::{DeadFilter, TypeSettings};
 use delayq_core::presence::InstanceId;
@@ -11,7 +13,7 @@ use delayq_core::{Error, TaskState, TaskType};
 use super::rig::{LONG, Rig, SHORT, dead, id, job, release, retry, usual_type};
 
 /// Records the ends of the usual type. False if the store cannot.
-async fn records(rig: &Rig, kept: KeptMessage) -> bool {
+pub(super) async fn records(rig: &Rig, kept: KeptMessage) -> bool {
     let task_type = usual_type();
     rig.store().register_type(&task_type).await.unwrap();
     let settings = TypeSettings::default().history(Some(kept));
@@ -33,8 +35,30 @@ async fn waiting(rig: &Rig) -> Vec<WaitingEnd> {
     rig.store().ends(MAX_ENDS).await.unwrap()
 }
 
-async fn status(rig: &Rig) -> EndsStatus {
+pub(super) async fn status(rig: &Rig) -> EndsStatus {
     rig.store().ends_status().await.unwrap()
+}
+
+/// The state of the queue once it is within its bound.
+pub(super) async fn within_bound(rig: &Rig) -> EndsStatus {
+    for _ in 0..200 {
+        let status = status(rig).await;
+        if status.bytes <= status.limit {
+            return status;
+        }
+        rig.pass(Duration::from_millis(100)).await;
+    }
+    panic!("the bound is not kept");
+}
+
+/// Ends tasks whose records keep a message of that size.
+pub(super) async fn end_large(rig: &Rig, count: usize, size: usize) {
+    for n in 0..count {
+        let job = delayq_core::DelayQueueJob::raw(usual_type().as_str(), vec![b'x'; size]);
+        rig.accept(job.id(format!("{n:03}"))).await;
+        let task = rig.claim_one().await;
+        rig.settled(&task.lock, AttemptEnd::Done).await;
+    }
 }
 
 /// Removes what waits.
@@ -217,6 +241,16 @@ pub async fn a_life_that_another_follows_is_recorded(rig: &Rig) {
         let life = the_end(rig, name, LifeOutcome::Done).await;
         assert_eq!((life.fence, life.error), (second.lock.fence, None));
     }
+    let first = rig.run("3").await;
+    rig.pass(SHORT).await;
+    let follow_up = job("3").header("n", "2").after(LONG).again_if_running();
+    rig.submit(follow_up).await;
+    rig.settled(&first.lock, AttemptEnd::Done).await;
+    the_end(rig, "3", LifeOutcome::Done).await;
+    let _ = rig.cancel("3").await;
+    let life = the_end(rig, "3", LifeOutcome::Cancelled).await;
+    let never_started = (life.fence, life.started_at, life.attempts);
+    assert_eq!(never_started, (0, None, 0));
 }
 
 pub async fn a_repeated_settlement_records_nothing(rig: &Rig) {
@@ -318,18 +352,13 @@ pub async fn at_the_bound_the_oldest_records_go_and_are_counted(rig: &Rig) {
         return;
     }
     let (ends, size) = (40, 100_000);
-    for n in 0..ends {
-        let job = delayq_core::DelayQueueJob::raw(usual_type().as_str(), vec![b'x'; size]);
-        rig.accept(job.id(format!("{n:03}"))).await;
-        let task = rig.claim_one().await;
-        rig.settled(&task.lock, AttemptEnd::Done).await;
-    }
-    let status = status(&rig).await;
+    end_large(&rig, ends, size).await;
+    let status = within_bound(&rig).await;
     let kept = waiting(&rig).await;
     assert_eq!(status.waiting, kept.len() as u64);
     assert_eq!(
         status.lost + status.waiting,
-        ends,
+        ends as u64,
         "each is kept or counted"
     );
     assert!(
@@ -337,11 +366,46 @@ pub async fn at_the_bound_the_oldest_records_go_and_are_counted(rig: &Rig) {
         "{status:?}"
     );
     assert!((5..20).contains(&kept.len()), "{}", kept.len());
-    let first = usize::try_from(ends).unwrap() - kept.len();
+    let first = ends - kept.len();
     for (n, end) in kept.iter().enumerate() {
         assert_eq!(end.life.id.as_str(), format!("{:03}", first + n));
     }
     rig.finish().await;
+}
+
+pub async fn a_record_has_what_a_database_takes_of_a_group(rig: &Rig) {
+    if !records(rig, KeptMessage::Nothing).await {
+        return;
+    }
+    let odd = "\0tenant\u{1F600}".repeat(200);
+    let asked = job("1").group(odd.clone()).header("project", "\0");
+    rig.accept(asked).await;
+    let task = rig.claim_one().await;
+    rig.settled(&task.lock, AttemptEnd::Done).await;
+    let life = the_end(rig, "1", LifeOutcome::Done).await;
+    assert_eq!(life.group, Some(label(&odd)));
+    assert_eq!(life.project.as_deref(), Some("\u{fffd}"));
+    assert!(life.group.unwrap().len() <= MAX_LABEL);
+}
+
+pub async fn a_type_that_is_dropped_goes_on_to_be_recorded(rig: &Rig) {
+    if !records(rig, KeptMessage::Nothing).await {
+        return;
+    }
+    rig.bring("1", TaskState::Done).await;
+    let dropped = rig.store().drop_type(&usual_type()).await;
+    if matches!(
+        dropped,
+        Err(Error::Unsupported(_) | Error::InvalidInput { .. })
+    ) {
+        // A type with shards stays.
+        return;
+    }
+    dropped.unwrap();
+    rig.store().register_type(&usual_type()).await.unwrap();
+    rig.bring("2", TaskState::Done).await;
+    let ids: Vec<_> = emptied(rig).await.into_iter().map(|life| life.id).collect();
+    assert_eq!(ids, [id("1"), id("2")]);
 }
 
 pub async fn the_records_of_namespaces_stay_apart(rig: &Rig) {

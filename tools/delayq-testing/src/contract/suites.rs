@@ -335,6 +335,8 @@ sentences! {
         as_much_of_a_message_is_recorded_as_the_setting_says,
         records_stay_until_they_are_removed_and_no_place_is_given_twice,
         at_the_bound_the_oldest_records_go_and_are_counted,
+        a_record_has_what_a_database_takes_of_a_group,
+        a_type_that_is_dropped_goes_on_to_be_recorded,
         the_records_of_namespaces_stay_apart,
     ]
     data: [
