@@ -53,7 +53,7 @@ pub(crate) struct StoreArgs {
         value_parser = read_span)]
     pub(crate) timeout: Option<Duration>,
     /// The actor for the log of actions; or DELAYQ_ACTOR, or the system's user.
-    #[arg(long = "as", global = true, help_heading = GLOBAL, value_name = "NAME",
+    #[arg(id = "as_actor", long = "as", global = true, help_heading = GLOBAL, value_name = "NAME",
         value_parser = read_name)]
     pub(crate) actor: Option<String>,
     /// The form of the output. Times in documents are milliseconds since the epoch.
