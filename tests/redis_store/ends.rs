@@ -11,7 +11,7 @@ const MESSAGE: usize = 1 << 18;
 async fn forgetful(server: &RedisServer, buffer: u64) -> Arc<RedisStore> {
     let mut options = options();
     options.retention = Duration::ZERO;
-    options.history_buffer = buffer;
+    options.history_buffer = Some(buffer);
     RedisStore::connect(&server.url(), options).await.unwrap()
 }
 

@@ -435,6 +435,8 @@ impl Config {
     /// A text that says what to write.
     pub fn history_topic_name(&self) -> Result<Option<HistoryTopicName>, String> {
         HistoryTopicName::of(self)
+    }
+
     /// Whether the ends of tasks are recorded, and what of their messages; `None`: types stay as
     /// they are.
     pub fn recording(&self) -> Option<Recording> {
@@ -457,4 +459,3 @@ impl Config {
         }
     }
 }
-

@@ -2,7 +2,8 @@
 -- Changes the settings of one type.
 -- KEYS: the ten of model.lua.
 -- ARGV: 1 max_pending · 2 fleet concurrency · 3 fleet rate: starts, their span in microseconds,
---   burst, separated by spaces · 4 history, see ends.lua. Each "-" for none and "" to keep it.
+--   burst, separated by spaces · 4 history, see ends.lua; a maximum after "?" is only for a shard
+--   without one. Each "-" for none and "" to keep it.
 -- Returns: split_of(). The fleet limits are not set if it is not "".
 check_hash(META)
 local split, is_written = split_of(), false
@@ -19,7 +20,12 @@ local function set(field, value)
 end
 
 set('max_pending', ARGV[1])
-set('history', ARGV[4])
+local history = ARGV[4]
+local kept, first_most = match(history, '^(%d+) %?(%d+)$')
+if kept then
+  history = kept .. ' ' .. (match(call('HGET', META, 'history') or '', ' (%d+)$') or first_most)
+end
+set('history', history)
 if bare(split) == '' then
   local is_lifted = set('fleet_concurrency', ARGV[2])
   is_lifted = set('fleet_rate', ARGV[3]) or is_lifted

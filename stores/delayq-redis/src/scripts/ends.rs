@@ -1,6 +1,8 @@
 //! Arguments and answers of the records of ends: see `ends.lua`.
 
-use delayq_core::history::{EndPosition, EndsStatus, KeptMessage, LifeOutcome, WaitingEnd};
+use delayq_core::history::{
+    DEFAULT_HISTORY_BUFFER, EndPosition, EndsStatus, KeptMessage, LifeOutcome, WaitingEnd,
+};
 use delayq_core::machine::EndFacts;
 use delayq_core::{Result, TaskId, Timestamp};
 
@@ -12,8 +14,12 @@ use crate::connection::{Command, Fields};
 const PLACE_BYTES: usize = 64;
 
 /// The setting of a shard: what is kept of a message, and the maximum size of the records.
-pub(crate) fn setting(kept: KeptMessage, most: u64) -> String {
-    format!("{} {most}", kept.limit())
+/// Without a maximum the shard keeps its own, and has the default one at first.
+pub(crate) fn setting(kept: KeptMessage, most: Option<u64>) -> String {
+    match most {
+        Some(most) => format!("{} {most}", kept.limit()),
+        None => format!("{} ?{DEFAULT_HISTORY_BUFFER}", kept.limit()),
+    }
 }
 
 /// What a setting keeps of a message; `None` if nothing is recorded.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::history::DEFAULT_HISTORY_BUFFER;
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::StoreOptions;
 
@@ -24,7 +23,7 @@ pub(crate) struct Context {
     /// The retention of ended tasks.
     pub(crate) retention: Retention,
     /// The maximum size of the records of ends of a shard, in bytes.
-    pub(crate) history_buffer: u64,
+    pub(crate) history_buffer: Option<u64>,
     /// The time limit of a call.
     pub(crate) timeout: Duration,
     pub(crate) hub: Arc<WakeupHub>,
@@ -53,7 +52,7 @@ impl Context {
             batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
             keys: Keyspace::new(options.namespace.clone()).with(packing),
             retention,
-            history_buffer: options.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER),
+            history_buffer: options.history_buffer,
             timeout: options.call_timeout,
             hub,
             in_doubt: InDoubt::default(),
