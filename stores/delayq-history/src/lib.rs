@@ -7,7 +7,8 @@
 //!
 //! The floors, each using only those before it: `page`, `query`, `retention`, `forget`, `status`
 //! (nouns) · `month`, `filter` (conditions in SQL), `backend` (the contract of a database) ·
-//! `sqlite`, `postgres`, `mysql` · `sink` · `store`. Each database has its SQL in a module of its own.
+//! `sqlite`, `postgres`, `mysql` · `sink` · `store`. Each database has its SQL in a module of its
+//! own.
 
 #![cfg_attr(
     not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),

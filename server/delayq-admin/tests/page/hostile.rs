@@ -46,6 +46,15 @@ struct Planted {
     paths: Vec<String>,
 }
 
+/// Records the end of a task with the text in all its fields.
+async fn end_in_history(shop: &Shop, name: &str, id: &str, text: &str) {
+    let (task_type, id) = (TaskType::new(name).unwrap(), TaskId::new(id).unwrap());
+    let mut life = Life::new(task_type, id, LifeOutcome::Dead, shop.clock.now());
+    let own = || Some(text.to_owned());
+    (life.group, life.project, life.holder, life.error) = (own(), own(), own(), own());
+    shop.history.record(&[life]).await.unwrap();
+}
+
 impl Planted {
     async fn new(text: &str) -> Self {
         let shop = Shop::empty();
@@ -59,8 +68,7 @@ impl Planted {
         };
         // A header that the rules refuse is left out.
         if shop.tasks.send(job("dead")).await.is_err() {
-            let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id("dead");
-            shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
+            shop.send(&name, "dead", Duration::ZERO).await;
         }
         shop.end_next(&name, crate::shop::dead(text)).await;
         if shop.tasks.send(job(&id)).await.is_err() {
@@ -79,15 +87,9 @@ impl Planted {
             .await
             .unwrap();
         if shop.tasks.send(job("later")).await.is_err() {
-            let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id("later");
-            shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
+            shop.send(&name, "later", Duration::ZERO).await;
         }
-        let task_type = TaskType::new(&*name).unwrap();
-        let id_of_life = TaskId::new(&*id).unwrap();
-        let mut life = Life::new(task_type, id_of_life, LifeOutcome::Dead, shop.clock.now());
-        let own = || Some(text.to_owned());
-        (life.group, life.project, life.holder, life.error) = (own(), own(), own(), own());
-        shop.history.record(&[life]).await.unwrap();
+        end_in_history(&shop, &name, &id, text).await;
         let query = |path: &str, fields: &[(&str, &str)]| format!("{path}?{}", encoded(fields));
         let of = ("type", &*name);
         let short: String = text.chars().take(300).collect();

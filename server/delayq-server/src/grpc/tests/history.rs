@@ -30,6 +30,21 @@ async fn lives_are_searched_shown_and_forgotten() {
         };
         assert!(site.settle(&task, end).await);
     }
+    asked_by_id(&site).await;
+    searched(&site).await;
+    shipping.abort();
+    let forget = pb::ForgetHistoryRequest {
+        whom: Some(Whom::Id("a".to_owned())),
+        ..pb::ForgetHistoryRequest::default()
+    };
+    let forgotten = site
+        .client()
+        .forget_history(asking(&site.token, forget))
+        .await;
+    assert_eq!(forgotten.unwrap().into_inner().lives, 1);
+}
+
+async fn asked_by_id(site: &Site) {
     let of = |id: &str| pb::WhatBecameOfRequest {
         task_type: "mail".to_owned(),
         id: id.to_owned(),
@@ -47,6 +62,9 @@ async fn lives_are_searched_shown_and_forgotten() {
         .what_became_of(asking(&site.token, of("c")))
         .await;
     assert_eq!(unknown.unwrap_err().code(), Code::NotFound);
+}
+
+async fn searched(site: &Site) {
     let search = |limit, cursor| pb::SearchHistoryRequest {
         task_type: Some("mail".to_owned()),
         limit,
@@ -84,16 +102,6 @@ async fn lives_are_searched_shown_and_forgotten() {
         (1, 1, None)
     );
     assert_ne!(first.lives[0].id, second.lives[0].id);
-    shipping.abort();
-    let forget = pb::ForgetHistoryRequest {
-        whom: Some(Whom::Id("a".to_owned())),
-        ..pb::ForgetHistoryRequest::default()
-    };
-    let forgotten = site
-        .client()
-        .forget_history(asking(&site.token, forget))
-        .await;
-    assert_eq!(forgotten.unwrap().into_inner().lives, 1);
 }
 
 #[tokio::test]
