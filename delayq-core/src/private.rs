@@ -15,6 +15,7 @@ pub use crate::error::Result;
 pub use crate::extract::argument::{ComponentArgument, JsonArgument, RenamedArgument};
 pub use crate::extract::{Component, IntoTaskResult, Json};
 pub use crate::fleet::{FleetLimits, Rate};
+pub use crate::history::{KeptMessage, Recording};
 pub use crate::job::DelayQueueJob;
 pub use crate::registry::{
     Components, FromComponents, MissingComponent, WorkerRegistration, WorkerSchedule,

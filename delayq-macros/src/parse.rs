@@ -8,6 +8,7 @@ mod function;
 mod implementation;
 mod options;
 mod rate;
+mod recording;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod value;
 pub(crate) use args::{Args, Retry, RetryArgs};
 pub(crate) use function::{Argument, Function, JsonType, Message, Passed};
 pub(crate) use implementation::{Implementation, is_worker_impl, wrong_method};
+pub(crate) use recording::Recording;
 pub(crate) use value::TypeName;
 
 use proc_macro2::{Ident, Span};

@@ -11,7 +11,9 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::{conditions, task_type};
-use crate::parse::{Args, Argument, Function, Item, JsonType, Message, Passed, Retry, RetryArgs};
+use crate::parse::{
+    Args, Argument, Function, Item, JsonType, Message, Passed, Recording, Retry, RetryArgs,
+};
 
 /// The code generated beside the user's item, in a `const _` so that its names cannot clash with
 /// the user's.
@@ -248,8 +250,22 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         ("fleet", fleet(private, args)),
         ("max_pending", number(args.max_pending.as_ref()).map(some)),
         ("shards", number(args.shards.as_ref()).map(some)),
+        (
+            "history",
+            args.history.as_deref().map(|kept| history(private, *kept)),
+        ),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
+}
+
+fn history(private: &TokenStream, recording: Recording) -> TokenStream {
+    let kept = match recording {
+        Recording::Off => return some(quote! { #private::Recording::Off }),
+        Recording::On => quote! { Nothing },
+        Recording::First(bytes) => quote! { First(#bytes) },
+        Recording::All => quote! { Whole },
+    };
+    some(quote! { #private::Recording::On(#private::KeptMessage::#kept) })
 }
 
 fn schedule(private: &TokenStream, args: &Args) -> TokenStream {

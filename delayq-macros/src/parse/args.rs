@@ -11,6 +11,7 @@ use syn::{ExprPath, Meta};
 use super::compatible;
 use super::options::{OPTIONS, RETRY_OPTIONS, list, read};
 use super::rate::{self, Rate};
+use super::recording::{self, Recording};
 use super::schedule::{self, Every};
 use super::value::{self, TypeName};
 
@@ -60,6 +61,8 @@ pub(crate) struct Args {
     pub(crate) max_pending: Option<SpannedValue<u32>>,
     #[darling(default, with = value::shards)]
     pub(crate) shards: Option<SpannedValue<u32>>,
+    #[darling(default, with = recording::recording)]
+    pub(crate) history: Option<SpannedValue<Recording>>,
     #[darling(default, with = value::flag)]
     pub(crate) quote_message: bool,
     #[darling(default, with = schedule::every)]

@@ -30,6 +30,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "fleet_rate",
     "max_pending",
     "shards",
+    "history",
     "quote_message",
     "every",
     "zone",

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use quote::ToTokens;
 
 use super::args::{Args, Retry, RetryArgs};
+use super::recording::Recording;
 use super::value::{TypeName, parse_duration};
 use crate::name::{check_pattern, check_word};
 
@@ -171,6 +172,9 @@ const WORDS: [&str; 71] = [
     "max_pending = ",
     "max_releases = ",
     "shards = ",
+    "history = ",
+    "\"1kB\"",
+    "\"0B\"",
     "late",
     "=",
     "::",
@@ -188,7 +192,7 @@ const WORDS: [&str; 71] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 29] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
@@ -216,6 +220,8 @@ const OPTIONS: [&str; 27] = [
     "max_pending = 1_000",
     "max_releases = 8",
     "shards = 8",
+    "history = \"off\"",
+    "history = \"2 kB\"",
 ];
 
 /// The attribute as it would be written from what was understood.
@@ -268,6 +274,12 @@ fn written(args: &Args) -> String {
             _ => "h",
         };
         format!("fleet_rate = \"{}/{unit}\"", rate.starts)
+    }));
+    options.extend(args.history.as_deref().map(|recording| match recording {
+        Recording::Off => "history = \"off\"".to_owned(),
+        Recording::On => "history = \"on\"".to_owned(),
+        Recording::First(bytes) => format!("history = \"{bytes}B\""),
+        Recording::All => "history = \"all\"".to_owned(),
     }));
     options.extend(args.blocking.then(|| "blocking".to_owned()));
     options.extend(args.quote_message.then(|| "quote_message".to_owned()));
