@@ -22,7 +22,8 @@ use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{
     Clock, DelayQueueJob, DelayQueuePlugin, Error, Namespace, PastError, Result, RetryPolicy,
     Store, SystemClock, TaskContext, TaskError, TaskId, TaskResult, TaskSubmitService, TaskType,
-    TaskWorker, Timestamp, WorkerOptions, async_trait, days, hours, millis, open_store, seconds,
+    TaskWorker, Timestamp, TypePattern, WorkerOptions, async_trait, days, hours, millis,
+    open_store, seconds,
 };
 use delayq_tests::mariadb_server::MariadbServer;
 use delayq_tests::postgres_server::PostgresServer;
@@ -510,11 +511,16 @@ async fn forgets(url: &str) {
     assert_eq!(history.forget(&group).await, Ok(2));
     assert_eq!(ids(&history, |_| {}).await, ["3", "4", "5"]);
     // A type of its own is kept shorter than all the others.
-    let mut keep = HistoryRetention::of_all(Some(days(1_000)));
-    keep.types.insert(task_type, days(170));
+    let all = HistoryRetention::of_all(Some(days(1_000)));
+    let pattern = TypePattern::Exact(task_type);
+    let keep = all.clone().of_types(pattern.clone(), Some(days(170)));
     assert_eq!(history.expire(&keep, now).await, Ok(1));
     assert_eq!(ids(&history, |_| {}).await, ["3", "5"]);
-    let keep = HistoryRetention::of_all(Some(days(100)));
+    // An instance without the type keeps it as long; one with the type takes that back.
+    let all = HistoryRetention::of_all(Some(days(100)));
+    history.expire(&all, now).await.unwrap();
+    assert_eq!(ids(&history, |_| {}).await, ["3"]);
+    let keep = all.of_types(pattern, None);
     history.expire(&keep, now).await.unwrap();
     assert_eq!(ids(&history, |_| {}).await, [""; 0]);
     // A month that was dropped is made again.

@@ -13,6 +13,6 @@ pub use delayq_history::{
 };
 
 pub use health::{HistoryHealth, concern_of_records};
-pub(crate) use shipper::{HistoryPlan, check_store};
+pub(crate) use shipper::{HistoryPlan, TypeRetention, check_store};
 pub(crate) use shipping_task::Shipping;
 pub use task_history::{Fate, Forgotten, TaskHistory};

@@ -93,6 +93,9 @@ pub struct WorkerOptions {
     /// Whether the ends of the type's tasks are recorded for a history, and what of their messages.
     /// Default `None`: as the plugin says, which records them without messages if it has a history.
     pub history: Option<Recording>,
+    /// How long a history keeps what became of the type's tasks. Default `None`: as the plugin
+    /// says. It is kept in the history database, so that other instances remove nothing earlier.
+    pub history_retention: Option<Duration>,
 }
 
 impl WorkerOptions {
@@ -115,6 +118,7 @@ impl WorkerOptions {
         max_pending: None,
         shards: None,
         history: None,
+        history_retention: None,
     };
 }
 

@@ -254,6 +254,7 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
             "history",
             args.history.as_deref().map(|kept| history(private, *kept)),
         ),
+        ("history_retention", time(&args.history_retention).map(some)),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
 }

@@ -63,6 +63,8 @@ pub(crate) struct Args {
     pub(crate) shards: Option<SpannedValue<u32>>,
     #[darling(default, with = recording::recording)]
     pub(crate) history: Option<SpannedValue<Recording>>,
+    #[darling(default, with = value::duration)]
+    pub(crate) history_retention: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::flag)]
     pub(crate) quote_message: bool,
     #[darling(default, with = schedule::every)]

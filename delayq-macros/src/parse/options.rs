@@ -31,6 +31,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "max_pending",
     "shards",
     "history",
+    "history_retention",
     "quote_message",
     "every",
     "zone",

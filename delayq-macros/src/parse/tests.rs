@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-const WORDS: [&str; 71] = [
+const WORDS: [&str; 74] = [
     "type = ",
     "\"order.cancel\"",
     "\"report.*\"",
@@ -192,7 +192,7 @@ const WORDS: [&str; 71] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 30] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
@@ -221,6 +221,7 @@ const OPTIONS: [&str; 29] = [
     "max_releases = 8",
     "shards = 8",
     "history = \"off\"",
+    "history_retention = \"30d\"",
     "history = \"2 kB\"",
 ];
 
@@ -240,6 +241,11 @@ fn written(args: &Args) -> String {
     options.extend(args.timeout.as_deref().map(|t| time("timeout", *t)));
     options.extend(args.lock.as_deref().map(|t| time("lock", *t)));
     options.extend(args.late_after.as_deref().map(|t| time("late_after", *t)));
+    options.extend(
+        args.history_retention
+            .as_deref()
+            .map(|t| time("history_retention", *t)),
+    );
     options.extend(args.late_spread.as_deref().map(|t| time("late_spread", *t)));
     options.extend(args.pool.as_deref().map(|text| format!("pool = {text:?}")));
     options.extend(

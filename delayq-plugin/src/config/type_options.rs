@@ -44,6 +44,8 @@ pub(crate) struct TypeOptions {
     shards: Option<u32>,
     #[serde(default, deserialize_with = "value::recording")]
     history: Option<Recording>,
+    #[serde(default, deserialize_with = "value::span")]
+    history_retention: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -114,6 +116,7 @@ impl TypeOptions {
         put(&mut self.max_pending, other.max_pending);
         put(&mut self.shards, other.shards);
         put(&mut self.history, other.history);
+        put(&mut self.history_retention, other.history_retention);
     }
 
     /// A worker's options with these applied over them. Rules about several options are checked
@@ -151,6 +154,7 @@ impl TypeOptions {
             max_pending: self.max_pending.map(u64::from).or(own.max_pending),
             shards: self.shards.or(own.shards),
             history: self.history.or(own.history),
+            history_retention: self.history_retention.or(own.history_retention),
         })
     }
 

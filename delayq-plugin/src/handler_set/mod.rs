@@ -55,7 +55,7 @@ pub(crate) struct HandlerSet {
 impl HandlerSet {
     pub(crate) async fn start(
         tasks: TaskSubmitService,
-        registry: WorkerRegistry,
+        registry: Arc<WorkerRegistry>,
         settings: Settings,
         app: Handle,
     ) -> Result<Self, StartError> {

@@ -31,7 +31,7 @@ use crate::workers::{WorkerRegistry, check_shards, shards_of};
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) tasks: Arc<TaskSubmitService>,
-    pub(super) registry: WorkerRegistry,
+    pub(super) registry: Arc<WorkerRegistry>,
     pub(super) settings: Settings,
     pub(super) app: Handle,
     /// This instance. Maintenance adds the types that it serves.
@@ -65,7 +65,7 @@ pub(super) struct State {
 impl Shared {
     pub(super) fn new(
         tasks: TaskSubmitService,
-        registry: WorkerRegistry,
+        registry: Arc<WorkerRegistry>,
         settings: Settings,
         app: Handle,
         notices: mpsc::UnboundedSender<Notice>,

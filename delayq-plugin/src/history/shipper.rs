@@ -4,11 +4,12 @@
 //! store after that. An instance whose records another one has shipped waits longer, so that
 //! usually one of them does the work.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::history::MAX_ENDS;
-use delayq_core::{Clock, Error, Result, Store};
+use delayq_core::{Clock, Error, Result, Store, TaskType, TypePattern};
 use delayq_history::{HistoryRetention, HistoryStore};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
@@ -42,6 +43,18 @@ pub(crate) struct HistoryPlan {
     pub(crate) retention: Option<Duration>,
 }
 
+/// What the workers of this process say of the retention of a type: `None` if it has none,
+/// `Some(None)` if they leave it to the plugin.
+pub(crate) struct TypeRetention(
+    pub(crate) Box<dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync>,
+);
+
+impl fmt::Debug for TypeRetention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TypeRetention")
+    }
+}
+
 /// What a round has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -61,6 +74,7 @@ pub(crate) struct Shipper {
     history: Arc<HistoryStore>,
     clock: Arc<dyn Clock>,
     retention: HistoryRetention,
+    of_type: Option<TypeRetention>,
     health: Mutex<HistoryHealth>,
     samples: Option<HistorySamples>,
 }
@@ -81,6 +95,7 @@ impl Shipper {
             history,
             clock,
             retention,
+            of_type: None,
             health: Mutex::new(health),
             samples: None,
         }
@@ -89,6 +104,12 @@ impl Shipper {
     /// Also sets the metrics of the history.
     pub(crate) fn with_metrics(mut self, samples: Option<HistorySamples>) -> Self {
         self.samples = samples;
+        self
+    }
+
+    /// Also keeps types for as long as workers say.
+    pub(crate) fn with_types(mut self, of_type: TypeRetention) -> Self {
+        self.of_type = Some(of_type);
         self
     }
 
@@ -216,9 +237,27 @@ impl Shipper {
         }
     }
 
+    /// The retention, with that of the types that workers here run.
+    async fn retention(&self) -> Result<HistoryRetention> {
+        let mut retention = self.retention.clone();
+        let Some(TypeRetention(of_type)) = &self.of_type else {
+            return Ok(retention);
+        };
+        for task_type in self.store.types().await? {
+            if let Some(own) = of_type(&task_type) {
+                retention = retention.of_types(TypePattern::Exact(task_type), own);
+            }
+        }
+        Ok(retention)
+    }
+
     async fn expire(&self) {
         let now = self.clock.now();
-        match self.history.expire(&self.retention, now).await {
+        let expired = match self.retention().await {
+            Ok(retention) => self.history.expire(&retention, now).await,
+            Err(error) => Err(error),
+        };
+        match expired {
             Ok(0) => {}
             Ok(expired) => debug!(expired, "lives whose retention is over were removed"),
             Err(error) => debug!(%error, "lives whose retention is over are removed later"),

@@ -77,6 +77,7 @@ impl TypeWorkers {
                 .min(),
             shards: all.shards.max(one.shards),
             history: all.history.or(one.history),
+            history_retention: all.history_retention.max(one.history_retention),
             ..all
         })
     }

@@ -48,7 +48,7 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 31] = [
     "listen",
     "store",
     "cold_url",
@@ -62,6 +62,7 @@ const OPTIONS: [&str; 30] = [
     "history",
     "history_record",
     "history_retention",
+    "history_retentions",
     "history_topic",
     "history_buffer",
     "pools",
@@ -113,6 +114,9 @@ pub struct Config {
     pub history_record: String,
     /// How long the history keeps a life, as a span such as `365d`; without it for ever.
     pub history_retention: Option<String>,
+    /// How long the history keeps the lives of a type, or of the types of a pattern such as
+    /// `mail.*`, instead.
+    pub history_retentions: BTreeMap<String, String>,
     /// A topic that gets a copy of the history, as `CLUSTER/TOPIC` with a cluster of `push.kafka`.
     pub history_topic: Option<String>,
     /// The maximum size of the records that wait for the history in a namespace, in bytes; without
@@ -210,6 +214,7 @@ impl Default for Config {
             history: None,
             history_record: "on".to_owned(),
             history_retention: None,
+            history_retentions: BTreeMap::new(),
             history_topic: None,
             history_buffer: None,
             pools: BTreeMap::new(),

@@ -19,7 +19,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::error::{Error, Result};
 use delayq_core::history::Life;
-use delayq_core::time::duration_ms;
 use delayq_core::{Clock, Namespace, SystemClock, TaskType, Timestamp};
 use mysql_async::Value;
 
@@ -140,11 +139,38 @@ impl MysqlHistory {
         let of = vec![bytes(namespace.as_str())];
         let rows = self.rows(sql::TYPES, of).await?;
         let types = rows.iter().filter_map(|row| match row.as_slice() {
-            [number, name] => Some((cell::int(number)?, cell::text(name)?)),
+            [number, name, _] => Some((cell::int(number)?, cell::text(name)?)),
             _ => None,
         });
         let is_meant = |name: &str| only.is_none_or(|only| only.as_str() == name);
         Ok(types.filter(|(_, name)| is_meant(name)).collect())
+    }
+
+    /// Notes how long types are kept. Returns all types of the namespace with their own retention,
+    /// in milliseconds.
+    async fn keep_types(
+        &self,
+        namespace: &Namespace,
+        keep: &HistoryRetention,
+    ) -> Result<Vec<(i64, Option<i64>)>> {
+        let of = vec![bytes(namespace.as_str())];
+        let mut types = Vec::new();
+        for row in self.rows(sql::TYPES, of).await? {
+            let [number, name, stored] = row.as_slice() else {
+                continue;
+            };
+            let (Some(number), Some(name)) = (cell::int(number), cell::text(name)) else {
+                continue;
+            };
+            let stored = cell::int(stored);
+            let own = keep.of_type(&name, stored);
+            if own != stored {
+                let change = vec![own.map_or(Value::NULL, Value::Int), Value::Int(number)];
+                self.change(sql::KEEP_TYPE, change).await?;
+            }
+            types.push((number, own));
+        }
+        Ok(types)
     }
 
     /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
@@ -305,22 +331,22 @@ impl Backend for MysqlHistory {
         keep: &HistoryRetention,
         now: Timestamp,
     ) -> Result<u64> {
-        let longest = keep.longest();
-        let stored = longest.map_or(Value::NULL, |span| Value::Int(duration_ms(span)));
+        let all = keep.all_ms();
+        let stored = all.map_or(Value::NULL, Value::Int);
         let kept = vec![bytes(namespace.as_str()), stored.clone(), stored];
         self.change(sql::KEEP, kept).await?;
+        let types = self.keep_types(namespace, keep).await?;
         let before = now.minus(FORGETS_FOR).as_millis();
         let old = vec![bytes(namespace.as_str()), Value::Int(before)];
         self.change(sql::OLD_FORGETS, old).await?;
         let by_month = self.drop_months(now).await?;
         let mut expired = 0;
-        for (number, name) in self.types(namespace, None).await? {
-            let span = TaskType::new(name).ok().and_then(|of| keep.of(&of));
-            // What no namespace keeps longer goes by the month.
-            let Some(span) = span.filter(|span| Some(duration_ms(*span)) != by_month) else {
+        for (number, own) in types {
+            // What nobody keeps longer goes by the month.
+            let Some(span) = own.or(all).filter(|span| Some(*span) != by_month) else {
                 continue;
             };
-            let before = now.minus(span).as_millis();
+            let before = now.as_millis().saturating_sub(span);
             let values = vec![Value::Int(number), Value::Int(before)];
             expired += self.remove(sql::EXPIRE, values).await?;
         }

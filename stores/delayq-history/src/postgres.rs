@@ -197,13 +197,35 @@ impl PostgresHistory {
         Ok(rows.iter().filter_map(|row| read(row)).collect())
     }
 
+    /// Notes how long types are kept. Returns all types of the namespace with their own retention,
+    /// in milliseconds.
+    async fn keep_types(
+        &self,
+        namespace: DbValue,
+        keep: &HistoryRetention,
+    ) -> Result<Vec<(i64, Option<i64>)>> {
+        let mut types = Vec::new();
+        for row in self.rows(sql::TYPES, vec![namespace]).await? {
+            let [DbCell::Int(number), DbCell::Text(name), stored] = row.as_slice() else {
+                continue;
+            };
+            let stored = int(Some(stored));
+            let own = keep.of_type(name, stored);
+            if own != stored {
+                let change = [*number, own.unwrap_or(-1)].map(DbValue::Int);
+                self.write(sql::KEEP_TYPE, change.to_vec()).await?;
+            }
+            types.push((*number, own));
+        }
+        Ok(types)
+    }
+
     /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
     /// milliseconds; `None` if some namespace keeps its lives for ever.
     async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
         let rows = self.rows(sql::LONGEST, Vec::new()).await?;
-        let longest = match rows.first().map(Vec::as_slice) {
-            Some([DbCell::Int(1), DbCell::Int(longest)]) => *longest,
-            _ => return Ok(None),
+        let Some(longest) = rows.first().and_then(|row| int(row.first())) else {
+            return Ok(None);
         };
         let before = now.as_millis().saturating_sub(longest);
         self.drop_left_months(before).await?;
@@ -352,28 +374,24 @@ impl Backend for PostgresHistory {
         keep: &HistoryRetention,
         now: Timestamp,
     ) -> Result<u64> {
-        let longest = keep.longest();
-        let stored = longest.map_or(-1, duration_ms);
         let of = DbValue::Text(namespace.to_string());
-        self.write(sql::KEEP, vec![of.clone(), DbValue::Int(stored)])
+        let all = keep.all_ms();
+        self.write(sql::KEEP, vec![of.clone(), DbValue::Int(all.unwrap_or(-1))])
             .await?;
+        let types = self.keep_types(of.clone(), keep).await?;
         let before = DbValue::Int(now.minus(FORGETS_FOR).as_millis());
         self.write(sql::OLD_FORGETS, vec![of.clone(), before])
             .await?;
         let by_month = self.drop_months(now).await?;
         let mut expired = 0;
-        for row in self.rows(sql::TYPES, vec![of]).await? {
-            let [DbCell::Int(number), DbCell::Text(name)] = row.as_slice() else {
+        for (number, own) in types {
+            // What nobody keeps longer goes by the month.
+            let Some(span) = own.or(all).filter(|span| Some(*span) != by_month) else {
                 continue;
             };
-            let span = TaskType::new(name).ok().and_then(|of| keep.of(&of));
-            // What no namespace keeps longer goes by the month.
-            let Some(span) = span.filter(|span| Some(duration_ms(*span)) != by_month) else {
-                continue;
-            };
-            let before = now.minus(span).as_millis();
+            let before = now.as_millis().saturating_sub(span);
             loop {
-                let key = [*number, before, STEP].map(DbValue::Int);
+                let key = [number, before, STEP].map(DbValue::Int);
                 let gone = self.write(sql::EXPIRE, key.to_vec()).await?.unsigned_abs();
                 expired += gone;
                 if gone == 0 {

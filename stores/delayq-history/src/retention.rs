@@ -1,9 +1,9 @@
 //! How long lives are kept.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use delayq_core::TaskType;
+use delayq_core::time::duration_ms;
+use delayq_core::{TaskType, TypePattern};
 
 /// How long the lives of a namespace are kept after their ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,8 +11,10 @@ use delayq_core::TaskType;
 pub struct HistoryRetention {
     /// The retention of all types that have none of their own; `None`: for ever.
     pub all: Option<Duration>,
-    /// The retention of single types.
-    pub types: BTreeMap<TaskType, Duration>,
+    /// The retention of the types of a pattern; `None`: that of all. Of several patterns that match
+    /// a type, the closest counts. It is kept in the database, and holds for the type until it is
+    /// said otherwise.
+    pub types: Vec<(TypePattern, Option<Duration>)>,
 }
 
 impl HistoryRetention {
@@ -21,23 +23,65 @@ impl HistoryRetention {
     pub fn of_all(all: Option<Duration>) -> Self {
         Self {
             all,
-            types: BTreeMap::new(),
+            types: Vec::new(),
         }
     }
 
-    /// The longest retention; `None`: for ever.
+    /// The same, but keeps the lives of a type, or of the types of a pattern, for this long.
     #[must_use]
-    pub fn longest(&self) -> Option<Duration> {
-        let of_types = self.types.values().copied();
-        of_types
-            .chain(self.all)
-            .max()
-            .filter(|_| self.all.is_some())
+    pub fn of_types(mut self, types: TypePattern, retention: Option<Duration>) -> Self {
+        self.types.push((types, retention));
+        self
     }
 
-    /// The retention of a type; `None`: for ever.
-    #[must_use]
-    pub fn of(&self, task_type: &TaskType) -> Option<Duration> {
-        self.types.get(task_type).copied().or(self.all)
+    /// The retention of all, in milliseconds; `None`: for ever.
+    pub(crate) fn all_ms(&self) -> Option<i64> {
+        self.all.map(duration_ms)
+    }
+
+    /// The retention of a type by its name, in milliseconds, where the database has `stored`;
+    /// `None`: that of all.
+    pub(crate) fn of_type(&self, name: &str, stored: Option<i64>) -> Option<i64> {
+        let Ok(task_type) = TaskType::new(name) else {
+            return stored;
+        };
+        let matching = self.types.iter();
+        let matching = matching.filter(|(pattern, _)| pattern.matches(&task_type));
+        match matching.max_by_key(|(pattern, _)| pattern.rank()) {
+            Some((_, own)) => own.map(duration_ms),
+            None => stored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::days;
+
+    use super::*;
+
+    #[test]
+    fn the_closest_pattern_says_how_long_a_type_is_kept() {
+        let pattern = |text: &str| TypePattern::new(text).unwrap();
+        let keep = HistoryRetention::of_all(Some(days(400)))
+            .of_types(pattern("*"), Some(days(3)))
+            .of_types(pattern("mail.*"), Some(days(2)))
+            .of_types(pattern("mail.bill"), None);
+        let day = duration_ms(days(1));
+        for (name, kept) in [
+            ("order", Some(3)),
+            ("mail.ad", Some(2)),
+            ("mail.bill", None),
+        ] {
+            assert_eq!(
+                keep.of_type(name, Some(9)),
+                kept.map(|days| days * day),
+                "{name}"
+            );
+        }
+        assert_eq!(
+            HistoryRetention::default().of_type("order", Some(9)),
+            Some(9)
+        );
     }
 }

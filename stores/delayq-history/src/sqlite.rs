@@ -299,19 +299,16 @@ impl Backend for SqliteHistory {
         now: Timestamp,
     ) -> Result<u64> {
         let (own, before) = (namespace.clone(), now.minus(FORGETS_FOR).as_millis());
+        let all = keep.all_ms();
+        let keep = keep.clone();
         let types = self.call(move |connection| {
             connection.execute(sql::OLD_FORGETS, (own.as_str(), before))?;
-            let mut select = connection.prepare(sql::TYPES)?;
-            let types = select.query_map([own.as_str()], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
-            })?;
-            types.collect::<rusqlite::Result<Vec<_>>>()
+            keep_types(connection, &own, &keep)
         });
         let mut expired = 0;
-        for (number, name) in types.await? {
-            let span = TaskType::new(&name).ok().and_then(|of| keep.of(&of));
-            if let Some(span) = span {
-                let before = now.minus(span).as_millis();
+        for (number, own) in types.await? {
+            if let Some(span) = own.or(all) {
+                let before = now.as_millis().saturating_sub(span);
                 let values = [number, before, STEP].map(Value::Integer).to_vec();
                 expired += self.remove(sql::EXPIRE.to_owned(), values).await?;
             }
@@ -342,6 +339,30 @@ impl Backend for SqliteHistory {
             tracing::debug!(%error, "the log of the history stays beside its file");
         }
     }
+}
+
+/// Notes how long types are kept. Returns all types of the namespace with their own retention, in
+/// milliseconds.
+fn keep_types(
+    connection: &Connection,
+    namespace: &Namespace,
+    keep: &HistoryRetention,
+) -> rusqlite::Result<Vec<(i64, Option<i64>)>> {
+    let mut select = connection.prepare(sql::TYPES)?;
+    let types = select.query_map([namespace.as_str()], |row| {
+        let name = row.get::<_, String>(1)?;
+        Ok((row.get::<_, i64>(0)?, name, row.get::<_, Option<i64>>(2)?))
+    })?;
+    let types = types.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut kept = Vec::new();
+    for (number, name, stored) in types {
+        let own = keep.of_type(&name, stored);
+        if own != stored {
+            connection.execute(sql::KEEP_TYPE, (number, own))?;
+        }
+        kept.push((number, own));
+    }
+    Ok(kept)
 }
 
 fn add(connection: &Connection, namespace: &Namespace, life: &Life) -> rusqlite::Result<usize> {

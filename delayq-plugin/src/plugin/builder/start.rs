@@ -14,7 +14,9 @@ use super::worker_plan::Surroundings;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
-use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipping, check_store};
+use crate::history::{
+    HistoryPlan, HistoryRetention, HistoryStore, Shipping, TypeRetention, check_store,
+};
 use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
@@ -34,7 +36,8 @@ pub(super) async fn start(
     for listener in builder.listeners.0 {
         app.spawn(run_listener(listener, service.events()));
     }
-    let shipping = start_shipper(&service, &builder.history, &app);
+    let registry = Arc::new(registry);
+    let shipping = start_shipper(&service, &builder.history, &registry, &app);
     let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
     let store = service.store();
     let durability = store.durability().as_str();
@@ -117,10 +120,16 @@ async fn open_history(
 fn start_shipper(
     service: &TaskSubmitService,
     plan: &HistoryPlan,
+    registry: &Arc<WorkerRegistry>,
     app: &Handle,
 ) -> Option<Shipping> {
     let retention = HistoryRetention::of_all(plan.retention);
-    let shipper = service.history()?.shipper(retention);
+    let registry = Arc::clone(registry);
+    let of_type = TypeRetention(Box::new(move |task_type| {
+        let workers = registry.of_type(task_type)?;
+        Some(workers.combined().history_retention)
+    }));
+    let shipper = service.history()?.shipper(retention).with_types(of_type);
     Some(Shipping::start(shipper, app))
 }
 

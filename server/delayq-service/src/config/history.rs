@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
-use delayq_plugin::{Error, IntoDelay, Namespace};
+use delayq_plugin::{Error, IntoDelay, Namespace, TypePattern};
 
 use super::Config;
 
@@ -42,12 +42,20 @@ impl HistoryPlan {
                 .map_err(mistake("history_retention", text))
         });
         let kept_for: Option<Duration> = kept_for.transpose()?;
+        let mut retention = HistoryRetention::of_all(kept_for);
+        for (types, span) in &config.history_retentions {
+            let refused = mistake("history_retentions", types);
+            let types = TypePattern::new(types.as_str()).map_err(refused)?;
+            let refused = mistake("history_retentions", span);
+            let span = span.as_str().into_delay().map_err(refused)?;
+            retention = retention.of_types(types, Some(span));
+        }
         let Some(url) = &config.history else {
             return Ok(None);
         };
         let plan = Self {
             url: url.clone(),
-            retention: HistoryRetention::of_all(kept_for),
+            retention,
         };
         let opened = plan.open(Namespace::default(), Duration::from_secs(1));
         // The URL may hold a password.

@@ -22,6 +22,7 @@ fn options() -> BTreeMap<String, String> {
             "static": {"TYPE": []}, "dns": {"TYPE": []},
         }))
         .unwrap(),
+        history_retentions: [("TYPES".to_owned(), String::new())].into(),
         push: serde_json::from_value(serde_json::json!({"kafka": {"NAME": {}}})).unwrap(),
         ..Config::default()
     };
@@ -122,6 +123,7 @@ fn every_number_has_a_range_beyond_which_it_is_refused() {
             "_url",
             "history",
             "_retention",
+            "_topic",
         ];
         let files = ["certificate", "key", "client_ca", "_file"];
         ends.iter().chain(&files).any(|end| option.ends_with(end))

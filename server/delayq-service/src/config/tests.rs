@@ -80,6 +80,14 @@ fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_o
             "push.kafka.main.brokers",
         ),
         ("history_topic = \"ended\"", "history_topic"),
+        (
+            "[history_retentions]\n\"mail.*\" = \"soon\"",
+            "history_retentions",
+        ),
+        (
+            "[history_retentions]\n\"mail*s\" = \"3d\"",
+            "history_retentions",
+        ),
         ("history_topic = \"main/ended\"", "history_topic"),
         ("[beanstalk]\nnamespace = \"shop\"", "beanstalk.namespace"),
         ("[spring]\ntoken = \"optinal\"", "spring.token"),

@@ -117,7 +117,7 @@ impl Batch {
 async fn read_types(session: &mut Session, namespace: Value) -> Outcome<BTreeMap<String, i64>> {
     let rows = session.rows(sql::TYPES, vec![namespace]).await?;
     let types = rows.iter().filter_map(|row| match row.as_slice() {
-        [number, name] => Some((text(name)?, int(number)?)),
+        [number, name, _] => Some((text(name)?, int(number)?)),
         _ => None,
     });
     Ok(types.collect())

@@ -37,7 +37,7 @@ pub(super) const TABLES: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS namespaces (name VARBINARY(64) NOT NULL PRIMARY KEY, \
      keep_ms BIGINT) ENGINE = InnoDB",
     "CREATE TABLE IF NOT EXISTS types (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, \
-     namespace VARBINARY(64) NOT NULL, name VARBINARY(100) NOT NULL, \
+     namespace VARBINARY(64) NOT NULL, name VARBINARY(100) NOT NULL, keep_ms BIGINT, \
      UNIQUE KEY types_name (namespace, name)) ENGINE = InnoDB",
     // One row for each life of a task, by the month of its end. outcome: 0 done, 1 dead, 2 expired,
     // 3 cancelled, 4 discarded. A month is dropped as a whole. What no month takes is in the first
@@ -98,7 +98,8 @@ pub(super) const ADD_NAMESPACE: &str =
     "INSERT INTO namespaces (name) VALUES (?) ON DUPLICATE KEY UPDATE name = name";
 pub(super) const ADD_TYPE: &str =
     "INSERT INTO types (namespace, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE name = name";
-pub(super) const TYPES: &str = "SELECT id, name FROM types WHERE namespace = ?";
+pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM types WHERE namespace = ?";
+pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ? WHERE id = ?";
 
 /// The places of rows follow, each [`ROW`]; then [`KEEP_OLD`].
 pub(super) const ADD: &str = "INSERT INTO lives (type, ended_at, submitted_at, due_at, \
@@ -136,6 +137,6 @@ pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ? AN
 pub(super) const KEEP: &str =
     "INSERT INTO namespaces (name, keep_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE keep_ms = ?";
 /// NULL if some namespace keeps its lives for ever.
-pub(super) const LONGEST: &str = "SELECT IF(COUNT(*) = COUNT(keep_ms), MAX(keep_ms), NULL) \
-    FROM namespaces";
+pub(super) const LONGEST: &str = "SELECT IF(COUNT(*) = COUNT(keep_ms), \
+    GREATEST(MAX(keep_ms), (SELECT COALESCE(MAX(keep_ms), 0) FROM types)), NULL) FROM namespaces";
 pub(super) const EXPIRE: &str = "DELETE FROM lives WHERE type = ? AND ended_at < ? LIMIT ?";

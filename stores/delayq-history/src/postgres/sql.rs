@@ -17,6 +17,8 @@ CREATE TABLE IF NOT EXISTS {s}.types (
     id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
+    -- How long its lives are kept, in ms; NULL: as the namespace says.
+    keep_ms bigint,
     UNIQUE (namespace, name)
 );
 
@@ -123,9 +125,11 @@ pub(super) const LEFT_MONTHS: &str = "SELECT c.relname FROM pg_class c \
 pub(super) const COUNT_GONE: &str = " RETURNING 1) SELECT count(*) FROM gone";
 pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces (name, keep_ms) \
     VALUES ($1, nullif($2, -1)) ON CONFLICT (name) DO UPDATE SET keep_ms = excluded.keep_ms";
-pub(super) const LONGEST: &str = "SELECT bool_and(keep_ms IS NOT NULL), max(keep_ms) \
-    FROM {s}.namespaces";
-pub(super) const TYPES: &str = "SELECT id, name FROM {s}.types WHERE namespace = $1";
+pub(super) const KEEP_TYPE: &str = "UPDATE {s}.types SET keep_ms = nullif($2, -1) WHERE id = $1";
+/// The longest of all; NULL if some namespace keeps its lives for ever.
+pub(super) const LONGEST: &str = "SELECT CASE WHEN count(*) FILTER (WHERE keep_ms IS NULL) = 0 \
+    THEN greatest(max(keep_ms), (SELECT max(keep_ms) FROM {s}.types)) END FROM {s}.namespaces";
+pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM {s}.types WHERE namespace = $1";
 pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
     WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
     WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";

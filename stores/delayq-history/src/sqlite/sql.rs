@@ -6,6 +6,8 @@ CREATE TABLE IF NOT EXISTS types (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
+    -- How long its lives are kept, in ms; NULL: as all of its namespace.
+    keep_ms INTEGER,
     UNIQUE (namespace, name)
 ) STRICT;
 
@@ -80,7 +82,8 @@ pub(super) const NOTE_FORGET: &str =
 pub(super) const FORGETS: &str =
     "SELECT at, id, grp, type FROM forgets WHERE namespace = ?1 AND at > ?2";
 pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ?1 AND at <= ?2";
-pub(super) const TYPES: &str = "SELECT id, name FROM types WHERE namespace = ?1";
+pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM types WHERE namespace = ?1";
+pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ?2 WHERE id = ?1";
 pub(super) const EXPIRE: &str = "DELETE FROM lives WHERE seq IN \
      (SELECT seq FROM lives WHERE type = ?1 AND ended_at < ?2 LIMIT ?3)";
 pub(super) const STATUS: &str = "SELECT min(oldest), max(newest) FROM (SELECT \
