@@ -96,6 +96,24 @@ mod on_replicated_redis {
     delayq_testing::shared_suite!(ReplicatedRedis);
 }
 
+/// Every task is packed, however near it is.
+mod on_packed_redis {
+    use delayq_tests::stores::PackedRedis;
+
+    delayq_testing::contract_suite!(PackedRedis);
+    delayq_testing::id_suite!(PackedRedis);
+    delayq_testing::limit_suite!(PackedRedis);
+    delayq_testing::sharded_suite!(PackedRedis);
+    delayq_testing::shared_suite!(PackedRedis);
+}
+
+mod on_sharded_packed_redis {
+    use delayq_tests::stores::{PackedRedis, Sharded};
+
+    delayq_testing::contract_suite!(Sharded(PackedRedis));
+    delayq_testing::id_suite!(Sharded(PackedRedis));
+}
+
 /// On one server, as the user of the guide, who has no other rights. A user with all rights has no
 /// suites: the scripts and commands are these.
 mod on_restricted_redis {

@@ -106,6 +106,13 @@ async fn instances_killed_again_and_again_lose_nothing_on_redis_that_syncs_alway
     lose_nothing(Scene::on(INSTANCE, server.url())).await;
 }
 
+#[tokio::test]
+async fn instances_killed_again_and_again_lose_nothing_on_redis_that_packs_every_task() {
+    let server = RedisServer::start(Persistence::EverySecond, &[]);
+    let url = format!("{}?pack=all", server.url());
+    lose_nothing(Scene::on(INSTANCE, url)).await;
+}
+
 /// What the server syncs makes a difference when it dies, which it does not here.
 #[cfg_attr(feature = "soak", tokio::test)]
 async fn instances_killed_again_and_again_lose_nothing_on_redis_that_syncs_every_second() {

@@ -4,16 +4,17 @@
 //! authors of a store, a front end or a tool.
 //!
 //! The floors, each using only those named before it: [`time`], [`log_limit`], [`state`],
-//! [`error`], [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`] · [`worker`],
-//! [`registry`], [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`],
-//! [`replies`] (the contract) · [`machine`] (its decisions) · [`memory`] (its executable
-//! specification).
+//! [`error`], [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`], [`history`] ·
+//! [`worker`], [`registry`], [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`],
+//! [`documents`], [`replies`] (the contract) · [`machine`] (its decisions) · [`memory`] (its
+//! executable specification).
 
 pub mod chronicle;
 pub mod documents;
 pub mod error;
 pub mod extract;
 pub mod fleet;
+pub mod history;
 pub mod job;
 pub mod log_limit;
 pub mod machine;
@@ -38,6 +39,7 @@ pub use documents::Documents;
 pub use error::{Error, Result};
 pub use extract::{Component, IntoTaskResult, Json};
 pub use fleet::{FleetLimits, Rate};
+pub use history::Ends;
 pub use job::{DelayQueueJob, Expiry, IntoDelay, IntoTime, Limits, NewTask, OnConflict, When};
 pub use name::{Namespace, TaskId, TaskType, TypePattern};
 pub use operate::Operate;

@@ -18,6 +18,7 @@ mod audit;
 mod chronicle;
 mod claim;
 mod documents;
+mod ends;
 mod entry;
 mod operate;
 mod operations;
@@ -26,6 +27,7 @@ mod type_tasks;
 
 use self::chronicle::Pages;
 use self::documents::Folders;
+use self::ends::EndQueue;
 use self::replies::Drawer;
 use self::type_tasks::{Retention, TypeTasks};
 use crate::error::{Error, Result};
@@ -56,6 +58,7 @@ pub struct MemoryStore {
     pages: Mutex<Pages>,
     folders: Mutex<Folders>,
     drawer: Mutex<Drawer>,
+    ends: Mutex<EndQueue>,
     wakeups: broadcast::Sender<Wakeup>,
     is_closed: AtomicBool,
 }
@@ -90,6 +93,7 @@ impl MemoryStore {
             pages: Mutex::default(),
             folders: Mutex::default(),
             drawer: Mutex::default(),
+            ends: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             is_closed: AtomicBool::new(false),
         }
@@ -150,11 +154,25 @@ impl MemoryStore {
         let mut types = self.lock();
         let reading = self.clock.read();
         let (result, woken) = types.edit(task_type, self.retention(), reading, operation);
+        self.queue_ends(&mut types, task_type);
         drop(types);
         if woken {
             self.wake(task_type.clone());
         }
         Ok(result)
+    }
+
+    /// Moves the records of an operation into the queue of ends, in its step.
+    fn queue_ends(&self, types: &mut Types, task_type: &TaskType) {
+        let Some(tasks) = types.buckets.get_mut(task_type) else {
+            return;
+        };
+        let ended = std::mem::take(&mut tasks.recorded).into_iter();
+        let lives: Vec<_> = ended.map(|end| end.into_life(task_type.clone())).collect();
+        if !lives.is_empty() {
+            let mut queue = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.push(lives, ends::limit(&self.options));
+        }
     }
 
     fn wake(&self, task_type: TaskType) {

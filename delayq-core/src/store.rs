@@ -15,7 +15,8 @@
 //! list and no second thread.
 //!
 //! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures
-//! and the log of operators' actions in [`Chronicle`], workers' answers in [`Replies`].
+//! and the log of operators' actions in [`Chronicle`], workers' answers in [`Replies`], the records
+//! of tasks that ended in [`Ends`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub use wakeup::{Wakeup, Wakeups};
 use crate::chronicle::Chronicle;
 use crate::documents::Documents;
 use crate::error::{Error, Result};
+use crate::history::Ends;
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::Operate;
@@ -71,7 +73,7 @@ use crate::task::{Headers, Lock, TaskInfo};
 /// panics.
 #[async_trait]
 pub trait Store:
-    Operate + Presence + Chronicle + Documents + Replies + Send + Sync + Debug + 'static
+    Operate + Presence + Chronicle + Documents + Replies + Ends + Send + Sync + Debug + 'static
 {
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;

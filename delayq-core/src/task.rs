@@ -229,7 +229,10 @@ pub struct TaskInfo {
 }
 
 #[allow(clippy::ref_option, reason = "serde passes the field")]
-fn message<S: Serializer>(message: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn message<S: Serializer>(
+    message: &Option<Vec<u8>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match message
         .as_deref()
         .map(|bytes| (str::from_utf8(bytes), bytes))

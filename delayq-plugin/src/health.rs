@@ -9,6 +9,7 @@ use delayq_core::{Error, TaskType};
 use serde::{Serialize, Serializer};
 
 use crate::clock_skew::ClockSkew;
+use crate::history::HistoryHealth;
 
 #[allow(clippy::ref_option, reason = "serde passes the field")]
 fn millis<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -28,6 +29,9 @@ pub struct Health {
     pub store_error: Option<Error>,
     /// What becomes a problem of the store later: [`is_ok`](Self::is_ok) stays true.
     pub concerns: Vec<Concern>,
+    /// The history, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryHealth>,
     /// One entry for each type served here; for a sharded type, one for each shard.
     pub handlers: Vec<HandlerHealth>,
     /// Types in the store that no worker here serves. They are left alone, as another instance may

@@ -20,6 +20,7 @@ mod events;
 mod handler;
 mod handler_set;
 mod health;
+pub mod history;
 mod host;
 mod metered_store;
 mod metric;
@@ -91,7 +92,7 @@ pub use schedule::Schedule;
 pub use submit::{CallAnswer, ReplyOutcome, TaskCall, TaskReply, TaskSubmitService};
 #[cfg(feature = "opentelemetry")]
 pub use trace_context::TraceContext;
-pub use url::{open_store, open_store_once};
+pub use url::{ColdStore, open_store, open_store_once};
 pub use worker_set::{AttemptResult, TypeRunner, WorkerSet};
 pub use workers::BuiltWorker;
 

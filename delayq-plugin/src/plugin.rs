@@ -13,6 +13,7 @@ use crate::error::StartError;
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
+use crate::history::{HistoryHealth, Shipping, concern_of_records};
 use crate::recurring::Recurring;
 use crate::submit::TaskSubmitService;
 use crate::workers::BuiltWorker;
@@ -34,6 +35,8 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(20);
 pub struct DelayQueuePlugin {
     service: TaskSubmitService,
     handlers: HandlerSet,
+    /// Ships the records of ended tasks, if there is a history.
+    shipping: Option<Shipping>,
     /// The configuration that the plugin was started with.
     config: Config,
     /// The grace time if the configuration has none.
@@ -182,17 +185,28 @@ impl DelayQueuePlugin {
     /// the time that a call may take; never fails.
     pub async fn health(&self) -> Health {
         let store = self.service.store();
-        let (concerns, checked, unserved) =
-            tokio::join!(store.concerns(), store.check(), self.unserved());
+        let (concerns, checked, unserved, records) = tokio::join!(
+            store.concerns(),
+            store.check(),
+            self.unserved(),
+            store.ends_status()
+        );
         let (unserved, store_error) = match (checked, unserved) {
             (Ok(()), Ok(unserved)) => (unserved, None),
             (Err(error), unserved) => (unserved.unwrap_or_default(), Some(error)),
             (Ok(()), Err(error)) => (Vec::new(), Some(error)),
         };
+        let history = self.shipping.as_ref().map(Shipping::health);
+        let mut concerns = concerns.unwrap_or_default();
+        concerns.extend(history.iter().flat_map(HistoryHealth::concerns));
+        if let (None, Ok(waiting)) = (&history, records) {
+            concerns.extend(concern_of_records(&waiting, self.service.clock().now()));
+        }
         Health {
             store: store.name(),
             store_error,
-            concerns: concerns.unwrap_or_default(),
+            concerns,
+            history,
             handlers: self.handlers.health(),
             unserved,
         }
@@ -265,6 +279,9 @@ impl DelayQueuePlugin {
     /// Further calls wait for the first one.
     pub async fn shutdown(&self, grace: Duration) {
         self.handlers.shutdown(grace).await;
+        if let Some(shipping) = &self.shipping {
+            shipping.flush().await;
+        }
     }
 
     /// The grace time of a shutdown by a signal.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::history::Recording;
 use delayq_core::{Clock, SystemClock};
 
 use crate::company::Company;
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) max_lock_expiries: u32,
     pub(crate) company: Company,
     pub(crate) dead: DeadBounds,
+    /// Whether the ends of types are recorded whose workers do not say.
+    pub(crate) recording: Option<Recording>,
     pub(crate) slots: Slots,
     pub(crate) telemetry: Telemetry,
     /// With metrics, the store's gauges are set by this process.
@@ -50,6 +53,7 @@ impl Default for Settings {
             max_lock_expiries: MAX_LOCK_EXPIRIES,
             company: Company::default(),
             dead: DeadBounds::default(),
+            recording: None,
             slots: Slots::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
             has_gauges: true,

@@ -3,6 +3,7 @@
 pub use delayq_core::NewTask;
 pub use delayq_core::chronicle::*;
 pub use delayq_core::documents::*;
+pub use delayq_core::history::*;
 pub use delayq_core::job::{GROUP_HEADER, MAX_MESSAGE_BYTES};
 pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
@@ -25,3 +26,4 @@ pub use delayq_redis::{
 };
 #[cfg(feature = "sqlite")]
 pub use delayq_sqlite::{SqliteStore, SqliteSync, SqliteTransaction};
+pub use delayq_tiered::{DEFAULT_HORIZON, LEAD, MIN_HORIZON, TierOptions, TieredStore};

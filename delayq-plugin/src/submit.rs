@@ -34,6 +34,7 @@ use self::task_call::{Cancel, Named, Reschedule, SendAll, SendOne, Update};
 use crate::batch::BatchPage;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::events::TaskEvents;
+use crate::history::{HistoryStore, TaskHistory};
 use crate::metered_store::metered;
 use crate::metric::{INTERVAL, Metrics, Own, Sampler};
 use crate::middleware::{Middleware, MiddlewareStack};
@@ -60,6 +61,7 @@ pub struct TaskSubmitService {
     pub(crate) telemetry: Telemetry,
     pub(crate) declared: Declared,
     pub(crate) middleware: MiddlewareStack,
+    pub(crate) history: Option<Arc<HistoryStore>>,
 }
 
 impl TaskSubmitService {
@@ -74,6 +76,7 @@ impl TaskSubmitService {
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
             declared: Declared::default(),
             middleware: MiddlewareStack::default(),
+            history: None,
         }
     }
 
@@ -115,6 +118,21 @@ impl TaskSubmitService {
     pub fn with_outbox(mut self, place: SqlPlace) -> Self {
         self.outbox = Some(place);
         self
+    }
+
+    /// The same service with a history. A plugin's service has that of the plugin.
+    #[must_use]
+    pub fn with_history(mut self, history: Arc<HistoryStore>) -> Self {
+        self.history = Some(history);
+        self
+    }
+
+    /// The history of the tasks, if there is one.
+    #[must_use]
+    pub fn history(&self) -> Option<TaskHistory> {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let history = TaskHistory::new(store, Arc::clone(self.history.as_ref()?), clock);
+        Some(history.counted(self.telemetry.metrics.as_ref()))
     }
 
     /// The calls in a transaction.

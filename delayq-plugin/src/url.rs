@@ -7,6 +7,11 @@ use delayq_core::memory::MemoryStore;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Result, Store, SystemClock};
 
+mod tier;
+
+pub use self::tier::ColdStore;
+pub(crate) use self::tier::open_store_with;
+
 /// The name of a store URL in errors.
 const WHAT: &str = "store URL";
 
@@ -45,7 +50,9 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 /// not have; [`Error::Misconfigured`], with the line to change, when the store cannot keep the
 /// durability class; the store's own error if it cannot be opened.
 pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
-    open(url, options, Loading::Wait).await
+    // Boxed, as the futures of a start are deep, and the compiler limits how deep those of a
+    // program are.
+    Box::pin(open(url, options, Loading::Wait)).await
 }
 
 /// The same, but a store that is still loading its data is [`Error::Unavailable`].
@@ -53,7 +60,7 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
 /// # Errors
 /// Those of [`open_store`].
 pub async fn open_store_once(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
-    open(url, options, Loading::Refuse).await
+    Box::pin(open(url, options, Loading::Refuse)).await
 }
 
 /// What is done about a store that is loading its data.

@@ -24,7 +24,7 @@ use delayq_core::operate::TypeTotals;
 use delayq_core::store::{ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, StoreOptions};
 use delayq_core::{Bucket, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
 use delayq_testing::contract::StoreUnderTest;
-use delayq_tests::stores::{Memory, Postgres, Redis, Sqlite};
+use delayq_tests::stores::{Memory, PackedRedis, Postgres, Redis, Sqlite};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
@@ -61,6 +61,13 @@ impl Place for Sqlite {
 
 impl Place for Redis {
     const RETENTIONS: &[Duration] = &[Duration::ZERO, DEFAULT_RETENTION];
+    fn new() -> Self {
+        Self
+    }
+}
+
+impl Place for PackedRedis {
+    const RETENTIONS: &[Duration] = Redis::RETENTIONS;
     fn new() -> Self {
         Self
     }
@@ -428,6 +435,15 @@ prop_state_machine! {
 
     #[test]
     fn the_redis_store_does_what_the_model_does(sequential 1..60 => Compare<Redis>);
+}
+
+prop_state_machine! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn a_redis_store_that_packs_every_task_does_what_the_model_does(
+        sequential 1..60 => Compare<PackedRedis>
+    );
 }
 
 prop_state_machine! {

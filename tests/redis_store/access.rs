@@ -124,12 +124,16 @@ async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
 
 /// Rights that a store on one server, in its first database, can do without: the first ones to
 /// start.
-const NOT_FOR_ONE: [&str; 18] = [
+const NOT_FOR_ONE: [&str; 22] = [
     "+srem",
     "+lindex",
     "+llen",
+    "+lpos",
     "+lpush",
     "+lrange",
+    "+lrem",
+    "+lset",
+    "+rpush",
     "+ltrim",
     "+info",
     "+config|get",

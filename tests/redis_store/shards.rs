@@ -636,14 +636,14 @@ async fn a_layout_that_cannot_be_read_is_named() {
     write
         .arg("delayq:{default}:layouts")
         .arg(TYPE)
-        .arg("2 of another release");
+        .arg("3 of another release");
     write.exec_async(&mut redis).await.unwrap();
     let refused = store
         .configure_type(&task_type(), &settings)
         .await
         .unwrap_err();
     assert!(
-        matches!(refused, Error::Incompatible { found: 2, .. }),
+        matches!(refused, Error::Incompatible { found: 3, .. }),
         "{refused}"
     );
 }

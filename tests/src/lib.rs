@@ -7,6 +7,7 @@
 pub mod cluster_set;
 pub mod instance;
 pub mod liveness;
+pub mod mariadb_server;
 pub mod network;
 pub mod paused_clock;
 pub mod pgbouncer;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use delayq_core::memory::MemoryStore;
-use delayq_core::operate::{TypeSettings, TypeStats};
+use delayq_core::operate::{Setting, TypeSettings, TypeStats};
 use delayq_core::store::{
     BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
     SettleOutcome, Settlement, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
 use delayq_core::task::Headers;
 use delayq_core::{
-    Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Replies, Result,
-    Store, TaskId, TaskInfo, TaskType, When,
+    Bucket, Chronicle, Clock, Documents, Ends, Error, Lock, NewTask, Operate, Presence, Replies,
+    Result, Store, TaskId, TaskInfo, TaskType, When,
 };
 use tokio::sync::broadcast;
 
@@ -315,6 +315,9 @@ impl Operate for ShardedMemory {
 
     /// Resizes once, to more shards than there are.
     async fn configure_type(&self, _: &TaskType, settings: &TypeSettings) -> Result<()> {
+        if matches!(settings.history, Setting::To(_)) {
+            return Err(Error::Unsupported("history"));
+        }
         let shards = settings
             .shards
             .and_then(|shards| usize::try_from(shards).ok());
@@ -352,3 +355,6 @@ impl Documents for ShardedMemory {}
 
 #[async_trait]
 impl Replies for ShardedMemory {}
+
+#[async_trait]
+impl Ends for ShardedMemory {}

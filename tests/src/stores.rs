@@ -16,6 +16,6 @@ mod sqlite;
 pub use memory::Memory;
 pub use multi_server::{RedisCluster, ReplicatedRedis};
 pub use postgres::{PooledPostgres, Postgres};
-pub use redis::{Redis, RestrictedRedis};
+pub use redis::{PackedRedis, Redis, RestrictedRedis};
 pub use sharded::Sharded;
 pub use sqlite::Sqlite;

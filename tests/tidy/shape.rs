@@ -6,12 +6,14 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 17] = [
+const PRODUCT: [&str; 19] = [
     "server/delayq-admin",
     "delayq-core",
+    "stores/delayq-history",
     "stores/delayq-postgres",
     "stores/delayq-sqlite",
     "stores/delayq-redis",
+    "stores/delayq-tiered",
     "stores/delayq-transaction",
     "delayq-macros",
     "delayq-plugin",

@@ -1,6 +1,6 @@
-//! What the tests need on this machine: redis-server, PostgreSQL, rustfmt and clippy. What only
-//! some checks need is installed where that is one command, and without it those are left out: a
-//! pooler for PostgreSQL, promtool for the alert rules, Chromium and its driver for the web page,
+//! What the tests need on this machine: redis-server, PostgreSQL, MariaDB, rustfmt and clippy. What
+//! only some checks need is installed where that is one command, and without it those are left out:
+//! a pooler for PostgreSQL, promtool for the alert rules, Chromium and its driver for the web page,
 //! axe-core for its accessibility, clients in other languages for the server and for PostgreSQL.
 
 use std::env::consts::OS;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crate::call::{Call, Failure, root};
 use crate::clients;
-use crate::server::{POSTGRES, REDIS, Server, with_all_folders};
+use crate::server::{MARIADB, POSTGRES, REDIS, Server, with_all_folders};
 
 /// Installs that go on beside the build.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Optional {
 
 /// Installs the packages that are missing, in one call where that is possible.
 fn packages() -> Result<(), Failure> {
-    let servers = [REDIS, POSTGRES];
+    let servers = [REDIS, POSTGRES, MARIADB];
     let needed = servers.iter().filter(|one| !one.is_here());
     let needed = needed.map(|one| one.package);
     let missing = OPTIONAL.iter().filter(|one| !one.is_here());

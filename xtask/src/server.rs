@@ -29,6 +29,19 @@ pub(crate) const POSTGRES: Server = Server {
     page: "https://www.postgresql.org/download/",
 };
 
+/// MariaDB, a database for histories; the package of Debian has the client's program, too.
+pub(crate) const MARIADB: Server = Server {
+    name: "mariadbd",
+    oldest: (10, 6),
+    package: "mariadb-server",
+    brew: "mariadb",
+    port: 3306,
+    others: "  Fedora, RHEL       sudo dnf install mariadb-server
+  Arch               sudo pacman -S mariadb
+  Alpine             sudo apk add mariadb mariadb-client",
+    page: "https://mariadb.org/download/",
+};
+
 /// What the tests start, and who has it.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -106,7 +119,8 @@ pub(crate) fn with_all_folders(call: Call) -> Call {
     }
 }
 
-/// The version in `Redis server v=7.0.15 sha=00000000:0 ..`, or `postgres (PostgreSQL) 15.14 ..`.
+/// The version in `Redis server v=7.0.15 sha=00000000:0 ..`, `postgres (PostgreSQL) 15.14 ..`, or
+/// `mariadbd  Ver 10.11.6-MariaDB ..`.
 fn version(text: &str) -> Option<(u32, u32)> {
     text.split_whitespace().find_map(|word| {
         let number = word.strip_prefix("v=").unwrap_or(word);
@@ -134,6 +148,8 @@ mod tests {
         let text = "postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)";
         assert_eq!(version(text), Some((15, 14)));
         assert_eq!(version("postgres (PostgreSQL) 18beta1"), Some((18, 0)));
+        let text = "mariadbd  Ver 10.11.6-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64";
+        assert_eq!(version(text), Some((10, 11)));
         assert_eq!(version("command not found"), None);
         assert!(Some((6, 2)) < Some(REDIS.oldest) && (10, 0) > REDIS.oldest);
     }

@@ -12,7 +12,7 @@ use crate::proof;
 use crate::table::Table;
 
 /// Stores of the chaos, each with the seed of record; `docs/reliability.md` has their results.
-const MIXES: [(&str, u32); 7] = [
+const MIXES: [(&str, u32); 8] = [
     ("sqlite", 723),
     ("redis", 721),
     ("redis-everysec", 722),
@@ -20,6 +20,7 @@ const MIXES: [(&str, u32); 7] = [
     ("redis-cluster", 911),
     ("server", 1),
     ("postgres", 1),
+    ("tiered", 1),
 ];
 /// Stores whose power is cut.
 const POWER: [&str; 3] = ["sqlite", "redis", "redis-everysec"];
@@ -223,10 +224,10 @@ mod tests {
         let lines = lines(60, false);
         let has = |end: &str| lines.iter().any(|line| line.ends_with(end));
         assert!(
-            has("run --store sqlite --seed 723 --seconds 342"),
+            has("run --store sqlite --seed 723 --seconds 300"),
             "{lines:?}"
         );
-        assert!(has("run --store redis-cluster --seed 911 --seconds 342"));
+        assert!(has("run --store redis-cluster --seed 911 --seconds 300"));
         assert!(
             has("power --store redis --seed 2 --cycles 266"),
             "{lines:?}"

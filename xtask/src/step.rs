@@ -8,7 +8,7 @@ use crate::proof;
 /// One step; [`Gate::steps`](crate::gate::Gate::steps) has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
-    /// Install redis-server, PostgreSQL, rustfmt and clippy where they are missing.
+    /// Install redis-server, PostgreSQL, MariaDB, rustfmt and clippy where they are missing.
     Install,
     /// Is the code formatted?
     Fmt,
@@ -79,7 +79,7 @@ const FEATURES: [(&str, &[&str]); 3] = [
     (
         "delayq-plugin",
         &[
-            "", "sqlite", "redis", "cluster", "sentinel", "tls", "postgres",
+            "", "sqlite", "redis", "cluster", "sentinel", "tls", "postgres", "mysql",
         ],
     ),
     // Its other features, which are clients of PostgreSQL, are built by the soak.

@@ -58,6 +58,7 @@ fn take(
     let Some(task) = tasks.task(&id) else {
         return Ok(());
     };
+    let before = task.book;
     let record = Record {
         holder: task.holder.clone(),
         expires_at: task.expires_at(),
@@ -89,12 +90,12 @@ fn take(
         }
         Claiming::Dead(book, cause, error) => {
             tasks.totals.count(book.state);
-            if !tasks.follow(&id, book.settled) {
-                tasks.change(&id, |task| {
-                    task.end_attempt(book, claimed.store_now, &error);
-                    task.last_error = Some(error);
-                });
-            }
+            tasks.change(&id, |task| {
+                task.end_attempt(book, claimed.store_now, &error);
+                task.last_error = Some(error);
+            });
+            tasks.record_death(&id, &before);
+            tasks.follow(&id, book.settled);
             cause
         }
     };

@@ -2,9 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::history::{KeptMessage, LifeOutcome};
 use crate::job::{Expiry, NewTask, OnConflict};
 use crate::machine::{
-    Accepted, Asked, Bookkeeping, Ended, ErrorLog, Existing, Gate, Stored, accepted,
+    Accepted, Asked, Bookkeeping, EndFacts, Ended, ErrorLog, Existing, Gate, Stored, accepted,
 };
 use crate::name::TaskId;
 use crate::state::TaskState;
@@ -166,6 +167,33 @@ impl Task {
         let holder = self.holder.as_deref().unwrap_or("-");
         self.errors = ErrorLog::noted(&self.errors, &format!("{line}{holder}\n"));
         self.book = book;
+    }
+
+    /// The facts for the record of its end, if ends are recorded: as if it ended now, in its
+    /// present state.
+    pub(super) fn facts(
+        &self,
+        id: &TaskId,
+        outcome: LifeOutcome,
+        kept: Option<KeptMessage>,
+    ) -> Option<EndFacts> {
+        let message = kept?.of(&self.message);
+        Some(EndFacts {
+            id: id.clone(),
+            outcome,
+            submitted_at: self.submitted_at,
+            due_at: self.book.asked_due,
+            ended_at: self.book.at,
+            fence: self.book.settled.fence,
+            is_running: false,
+            attempts: self.book.attempt(),
+            headers: self.headers.clone(),
+            holder: self.holder.clone(),
+            error: self.last_error.clone(),
+            errors: self.errors.clone(),
+            message_bytes: self.message.len() as u64,
+            message,
+        })
     }
 
     /// What happened to it so far.

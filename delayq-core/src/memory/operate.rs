@@ -31,6 +31,7 @@ impl Operate for MemoryStore {
         self.edit(task_type, |tasks, _| {
             settings.max_pending.apply(&mut tasks.max_pending);
             settings.apply_fleet(&mut tasks.fleet);
+            settings.history.apply(&mut tasks.history);
         })
     }
 

@@ -75,6 +75,7 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
         }
         Some(Entry::Live(task)) => &task.book,
     };
+    let before = *task;
     let now = tasks.reading.now;
     let settling = machine::settle(task, *fence, &settlement.end, tasks.reading);
     if let Settling::NotHeld(outcome) = settling {
@@ -87,24 +88,28 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
     match settling {
         Settling::NotHeld(outcome) => return outcome,
         Settling::Ended(ended) => tasks.end(id, ended),
-        Settling::Changed { task: book, .. }
-            if book.state == TaskState::Dead && tasks.follow(id, book.settled) => {}
         Settling::Changed {
             task: book,
             error,
             succeeded,
-        } => tasks.change(id, |task| {
-            task.succeeded = succeeded.to_vec();
-            if let Some(note) = settlement.kept_note() {
-                task.note = Some(note.to_owned());
+        } => {
+            tasks.change(id, |task| {
+                task.succeeded = succeeded.to_vec();
+                if let Some(note) = settlement.kept_note() {
+                    task.note = Some(note.to_owned());
+                }
+                if let Some(error) = error {
+                    task.end_attempt(book, now, error);
+                    task.last_error = Some(error.to_owned());
+                } else {
+                    task.book = book;
+                }
+            });
+            if book.state == TaskState::Dead {
+                tasks.record_death(id, &before);
+                tasks.follow(id, book.settled);
             }
-            if let Some(error) = error {
-                task.end_attempt(book, now, error);
-                task.last_error = Some(error.to_owned());
-            } else {
-                task.book = book;
-            }
-        }),
+        }
     }
     SettleOutcome::Settled
 }
@@ -190,6 +195,7 @@ pub(super) fn requeue_dead(
 pub(super) fn discard_dead(tasks: &mut TypeTasks, filter: &DeadFilter) -> Vec<TaskId> {
     let ids = dead(tasks, filter);
     for id in &ids {
+        tasks.record_removal(id);
         tasks.take(id);
     }
     ids
@@ -227,6 +233,7 @@ fn dead(tasks: &TypeTasks, filter: &DeadFilter) -> Vec<TaskId> {
 pub(super) fn purge(tasks: &mut TypeTasks, state: TaskState) -> u64 {
     let ids: Vec<TaskId> = tasks.all(state).map(|(_, id)| id.clone()).collect();
     for id in &ids {
+        tasks.record_removal(id);
         tasks.take(id);
     }
     ids.len() as u64

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::entry::{Entry, Task};
 use crate::fleet::FleetLimits;
-use crate::machine::{Ended, Gate, Settled};
+use crate::history::{KeptMessage, LifeOutcome};
+use crate::machine::{Bookkeeping, EndFacts, Ended, Gate, Settled};
 use crate::name::TaskId;
 use crate::operate::{Cursor, Page, TypeStats, TypeTotals};
 use crate::state::TaskState;
@@ -38,6 +39,10 @@ pub(super) struct TypeTasks {
     pub(super) max_pending: Option<u64>,
     /// Limits that replace the claimers' own.
     pub(super) fleet: FleetLimits,
+    /// The part of the message that the record of an end keeps; `None`: ends are not recorded.
+    pub(super) history: Option<KeptMessage>,
+    /// The ends of this operation.
+    pub(super) recorded: Vec<EndFacts>,
     /// Number of tasks refused because of `max_pending`.
     pub(super) refused: u64,
     /// Counts of ended tasks.
@@ -88,6 +93,8 @@ impl TypeTasks {
             held_back: false,
             max_pending: None,
             fleet: FleetLimits::NONE,
+            history: None,
+            recorded: Vec::new(),
             refused: 0,
             totals: TypeTotals::default(),
             reading: Reading::default(),
@@ -98,9 +105,9 @@ impl TypeTasks {
 
     /// Resets to the state of a new type, except for the largest fence issued.
     pub(super) fn clear(&mut self) {
-        let high_water = self.high_water;
+        let (high_water, history) = (self.high_water, self.history);
         *self = Self::new(self.retention);
-        self.high_water = high_water;
+        (self.high_water, self.history) = (high_water, history);
     }
 
     pub(super) fn find(&self, id: &TaskId) -> Option<TaskInfo> {
@@ -176,6 +183,7 @@ impl TypeTasks {
     /// it, that one replaces it instead.
     pub(super) fn end(&mut self, id: &TaskId, ended: Ended) {
         self.totals.count(ended.state);
+        self.record_end(id, ended);
         if self.follow(id, ended.settled) {
             return;
         }
@@ -184,6 +192,49 @@ impl TypeTasks {
         };
         self.put(id.clone(), Entry::Ended(task.remember(ended)));
         self.forget(ended.at);
+    }
+
+    /// Records the end of a task that has not left its state yet.
+    fn record_end(&mut self, id: &TaskId, ended: Ended) {
+        let (Some(task), Some(outcome)) = (self.task(id), LifeOutcome::of(ended.state)) else {
+            return;
+        };
+        let fence = task.book.fence.max(ended.settled.fence);
+        let is_running = task.book.state == TaskState::Running;
+        let facts = task.facts(id, outcome, self.history);
+        self.recorded.extend(facts.map(|facts| EndFacts {
+            ended_at: ended.at,
+            attempts: ended.attempt,
+            fence,
+            is_running,
+            ..facts
+        }));
+    }
+
+    /// Records that a task has died. `before` is its bookkeeping until then.
+    pub(super) fn record_death(&mut self, id: &TaskId, before: &Bookkeeping) {
+        let Some(task) = self.task(id) else {
+            return;
+        };
+        let facts = task.facts(id, LifeOutcome::Dead, self.history);
+        let fence = before.fence.max(task.book.settled.fence);
+        let is_running = before.state == TaskState::Running;
+        self.recorded.extend(facts.map(|facts| EndFacts {
+            fence,
+            is_running,
+            ..facts
+        }));
+    }
+
+    /// Records that an operator removes a task, unless it has ended before.
+    pub(super) fn record_removal(&mut self, id: &TaskId) {
+        let Some(task) = self.task(id) else {
+            return;
+        };
+        let facts = task.facts(id, LifeOutcome::Discarded, self.history);
+        let ended_at = self.reading.now;
+        self.recorded
+            .extend(facts.map(|facts| EndFacts { ended_at, ..facts }));
     }
 
     /// Records the error of the task that `lock` has settled as done.
@@ -283,6 +334,7 @@ impl TypeTasks {
             max_pending: self.max_pending,
             fleet_concurrency: self.fleet.concurrency,
             fleet_rate: self.fleet.rate,
+            history: self.history.map(KeptMessage::limit),
             refused: self.refused,
             totals: self.totals,
             remembered: self.remembered() as u64,

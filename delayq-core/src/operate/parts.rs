@@ -26,6 +26,7 @@ pub fn sum_stats(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
     sum.remembered_since = sum.remembered_since.max(other.remembered_since);
     sum.fleet_concurrency = sum.fleet_concurrency.or(other.fleet_concurrency);
     sum.fleet_rate = sum.fleet_rate.or(other.fleet_rate);
+    sum.history = sum.history.or(other.history);
     sum
 }
 

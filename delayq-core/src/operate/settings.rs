@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fleet::{FleetLimits, Rate};
+use crate::history::KeptMessage;
 
 /// Maximum number of shards of a type. Each instance polls each shard about once a second.
 pub const MAX_SHARDS: u32 = 256;
@@ -57,6 +58,8 @@ pub struct TypeSettings {
     pub fleet_concurrency: Setting<u32>,
     /// Starts per span; see [`fleet_rate`](Self::fleet_rate).
     pub fleet_rate: Setting<Rate>,
+    /// The record of each end; see [`history`](Self::history).
+    pub history: Setting<KeptMessage>,
 }
 
 impl TypeSettings {
@@ -88,6 +91,16 @@ impl TypeSettings {
     pub fn fleet_rate(self, rate: Option<Rate>) -> Self {
         Self {
             fleet_rate: rate.into(),
+            ..self
+        }
+    }
+
+    /// Records the end of every task of the type from now on, with this part of its message;
+    /// `None` records none. See [`Ends`](crate::history::Ends).
+    #[must_use]
+    pub fn history(self, kept: Option<KeptMessage>) -> Self {
+        Self {
+            history: kept.into(),
             ..self
         }
     }

@@ -45,6 +45,10 @@ pub struct TypeStats {
     pub fleet_concurrency: Option<u32>,
     /// Starts per span in the fleet by the type's settings; `None`: as the workers' options say.
     pub fleet_rate: Option<Rate>,
+    /// The part of its message that the record of each end keeps, in bytes, `u32::MAX` for all;
+    /// `None`: ends are not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<u32>,
 }
 
 /// Ended tasks of a type, counted since the type was created or last dropped. Processes of a

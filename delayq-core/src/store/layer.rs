@@ -12,6 +12,7 @@ use super::{
 use crate::chronicle::{Action, Chronicle, LoggedAction, Spell, Step};
 use crate::documents::{Documents, Expected, Folder, WriteOutcome};
 use crate::error::Result;
+use crate::history::{EndPosition, Ends, EndsStatus, WaitingEnd};
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
@@ -91,6 +92,11 @@ macro_rules! calls {
                 KeepReply: keep_reply(task_type: &TaskType, lock: &Lock, reply: &Reply) -> bool;
                 Reply: reply(task_type: &TaskType, id: &TaskId) -> Option<KeptReply>;
             }
+            Ends {
+                Ends: ends(limit: usize) -> Vec<WaitingEnd>;
+                RemoveEnds: remove_ends(positions: &[EndPosition]) -> u64;
+                EndsStatus: ends_status() -> EndsStatus;
+            }
         }
     };
 }
@@ -148,7 +154,7 @@ macro_rules! stores {
         #[async_trait]
         impl<L: Layer> Store for L {
             fn name(&self) -> String {
-                self.inner().name()
+                Layer::name(self)
             }
 
             fn namespace(&self) -> Option<&Namespace> {
@@ -160,7 +166,7 @@ macro_rules! stores {
             }
 
             fn durability(&self) -> Durability {
-                self.inner().durability()
+                Layer::durability(self)
             }
 
             fn wakeups(&self) -> Wakeups {
@@ -168,7 +174,7 @@ macro_rules! stores {
             }
 
             async fn close(&self) {
-                self.inner().close().await;
+                Layer::close(self).await;
             }
 
             async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
@@ -252,6 +258,21 @@ pub trait Layer: Debug + Send + Sync + 'static {
         answer
     }
 
+    /// [`Store::name`] of the inner store.
+    fn name(&self) -> String {
+        self.inner().name()
+    }
+
+    /// [`Store::durability`] of the inner store.
+    fn durability(&self) -> Durability {
+        self.inner().durability()
+    }
+
+    /// [`Store::close`] of the inner store.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async move { self.inner().close().await }
+    }
+
     /// [`Store::sql_place`] of the inner store.
     fn sql_place(&self) -> Option<SqlPlace> {
         self.inner().sql_place()
@@ -320,6 +341,7 @@ mod tests {
             include_str!("../chronicle.rs"),
             include_str!("../documents.rs"),
             include_str!("../replies.rs"),
+            include_str!("../history/ends.rs"),
         ] {
             let (_, contract) = source.split_once("#[async_trait]\npub trait").unwrap();
             let (contract, _) = contract.split_once("\n}\n").unwrap();

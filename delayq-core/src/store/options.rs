@@ -62,6 +62,9 @@ impl FromStr for Durability {
     }
 }
 
+/// Minimum of [`StoreOptions::history_buffer`].
+const MIN_HISTORY_BUFFER: u64 = 1 << 20;
+
 /// The options for opening any store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
@@ -83,14 +86,21 @@ pub struct StoreOptions {
     /// The time limit of one call; default 5 s. The largest batches take milliseconds, so a longer
     /// wait means that the store is down. At least 1 ms; more than a day counts as a day.
     pub call_timeout: Duration,
+    /// The maximum size in bytes of the recorded [ends](crate::history::Ends) that wait to be
+    /// shipped, at least 1 MiB. It is kept in the store and holds for all its users. Default
+    /// `None`: as the store has it, at first [`DEFAULT_HISTORY_BUFFER`]. At the bound the oldest
+    /// records are dropped, and counted.
+    ///
+    /// [`DEFAULT_HISTORY_BUFFER`]: crate::history::DEFAULT_HISTORY_BUFFER
+    pub history_buffer: Option<u64>,
 }
 
 impl StoreOptions {
     /// The options with every value within its limits, as a store uses them.
     ///
     /// # Errors
-    /// `InvalidInput` if no call could be answered in time, or if the number of remembered tasks is
-    /// out of range.
+    /// `InvalidInput` if no call could be answered in time, or if the number of remembered tasks or
+    /// the history buffer is out of range.
     pub fn checked(self) -> Result<Self> {
         let timeout = self.call_timeout;
         if timeout < Duration::from_millis(1) {
@@ -101,6 +111,13 @@ impl StoreOptions {
         if !(1..=MAX_REMEMBERED).contains(&remembered) {
             let reason = format!("{remembered} ended tasks: give 1 to {MAX_REMEMBERED}");
             return Err(Error::invalid("remembered", reason));
+        }
+        let possible = MIN_HISTORY_BUFFER..=i64::MAX.unsigned_abs();
+        if let Some(buffer) = self.history_buffer
+            && !possible.contains(&buffer)
+        {
+            let reason = format!("{buffer} bytes: give at least {MIN_HISTORY_BUFFER} (1 MiB)");
+            return Err(Error::invalid("history buffer", reason));
         }
         Ok(Self {
             call_timeout: timeout.min(MAX_CALL_TIMEOUT),
@@ -117,6 +134,7 @@ impl Default for StoreOptions {
             retention: DEFAULT_RETENTION,
             remembered: DEFAULT_REMEMBERED,
             call_timeout: Duration::from_secs(5),
+            history_buffer: None,
         }
     }
 }

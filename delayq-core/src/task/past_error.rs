@@ -1,6 +1,6 @@
 //! An error of an earlier attempt.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
@@ -15,7 +15,7 @@ pub(crate) const LOCK_EXPIRED: &str = "its lock expired";
 pub(crate) const HELD_BY: &str = ", held by ";
 
 /// The failure of one attempt, or the expiry of its lock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PastError {
     /// The time when it was stored, by the store's clock. For an expired lock: when a claim found
@@ -30,15 +30,15 @@ pub struct PastError {
     /// The time when the attempt was claimed, see
     /// [`TaskInfo::started_at`](super::TaskInfo::started_at); `None` if none was made, and for an
     /// error stored by an earlier release.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// The due time of the attempt; `None` if the store does not know: after a release, and if a
     /// later reschedule or requeue set another time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// The instance that made the attempt, by the short form of its identity, see
     /// [`short`](crate::presence::InstanceId::short); `None` if not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::FleetLimits;
+use crate::history::Recording;
 use crate::retry::RetryPolicy;
 
 /// The risk that a type takes when a process dies in the middle of an attempt.
@@ -89,6 +90,9 @@ pub struct WorkerOptions {
     /// a cluster. Default `None`: the number in the store is not changed; at first it is one. It is
     /// never lowered. Not together with fleet limits.
     pub shards: Option<u32>,
+    /// Whether the ends of the type's tasks are recorded for a history, and what of their messages.
+    /// Default `None`: as the plugin says, which records them without messages if it has a history.
+    pub history: Option<Recording>,
 }
 
 impl WorkerOptions {
@@ -110,6 +114,7 @@ impl WorkerOptions {
         fleet: FleetLimits::NONE,
         max_pending: None,
         shards: None,
+        history: None,
     };
 }
 

@@ -10,8 +10,10 @@ use super::{Config, ConfigError, read};
 const PREFIX: &str = "DELAYQ_";
 
 /// The top-level options that a variable can set.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 16] = [
     "url",
+    "cold_url",
+    "horizon",
     "namespace",
     "durability",
     "retention",
@@ -21,6 +23,9 @@ const NAMES: [&str; 11] = [
     "max_lock_expiries",
     "only",
     "grace",
+    "history",
+    "history_retention",
+    "history_buffer",
     "types",
 ];
 

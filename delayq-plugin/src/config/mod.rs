@@ -24,11 +24,12 @@ pub(crate) use type_options::TypeOptions;
 
 /// Options that an operator sets without a new build: the builder's, and those of task types.
 ///
-/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
-/// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
-/// `max_lock_expiries`, `only` and `grace`, like the builder's methods; `[types."mail.*"]` has the
-/// options of `#[task_worker]`, with the same names and units. If several tables match a type, the
-/// longest pattern wins. Its options replace the worker's own.
+/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`, `cold_url`,
+/// `horizon`, `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
+/// `max_lock_expiries`, `only`, `history`, `history_retention`, `history_buffer` and `grace`, like
+/// the builder's methods; `[types."mail.*"]` has the options of `#[task_worker]`, with the same
+/// names and units, and `history`. If several tables match a type, the longest pattern wins. Its
+/// options replace the worker's own.
 ///
 /// `Config` is also `Deserialize`, for a section of an application's own configuration;
 /// [`from_section`](Self::from_section) has better messages.
@@ -54,6 +55,9 @@ pub(crate) use type_options::TypeOptions;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub(crate) url: Option<Url>,
+    pub(crate) cold_url: Option<Url>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) horizon: Option<Duration>,
     pub(crate) namespace: Option<Namespace>,
     #[serde(default, deserialize_with = "value::durability")]
     pub(crate) durability: Option<Durability>,
@@ -70,6 +74,10 @@ pub struct Config {
     pub(crate) only: Option<Vec<String>>,
     #[serde(default, deserialize_with = "value::span")]
     pub(crate) grace: Option<Duration>,
+    pub(crate) history: Option<Url>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) history_retention: Option<Duration>,
+    pub(crate) history_buffer: Option<u64>,
     #[serde(default)]
     types: BTreeMap<Pattern, TypeOptions>,
     /// The origin of the configuration, for errors.
@@ -143,6 +151,25 @@ impl Config {
         self.url.as_ref().map(|url| url.0.as_str())
     }
 
+    /// The URL of the history database in this configuration. It may hold a password.
+    #[must_use]
+    pub fn history_url(&self) -> Option<&str> {
+        self.history.as_ref().map(|url| url.0.as_str())
+    }
+
+    /// The URL of the cold store in this configuration, for a program that opens the store itself.
+    /// It may hold a password.
+    #[must_use]
+    pub fn cold_url(&self) -> Option<&str> {
+        self.cold_url.as_ref().map(|url| url.0.as_str())
+    }
+
+    /// The horizon of the cold store in this configuration.
+    #[must_use]
+    pub fn horizon(&self) -> Option<Duration> {
+        self.horizon
+    }
+
     /// `options` with the store settings of this configuration applied over them: `namespace`,
     /// `durability`, `retention`, `call_timeout`.
     #[must_use]
@@ -180,6 +207,8 @@ impl Config {
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let options = [
             ("url", self.url != other.url),
+            ("cold_url", self.cold_url != other.cold_url),
+            ("horizon", self.horizon != other.horizon),
             ("namespace", self.namespace != other.namespace),
             ("durability", self.durability != other.durability),
             ("retention", self.retention != other.retention),
@@ -191,6 +220,15 @@ impl Config {
                 self.max_lock_expiries != other.max_lock_expiries,
             ),
             ("only", self.only != other.only),
+            ("history", self.history != other.history),
+            (
+                "history_retention",
+                self.history_retention != other.history_retention,
+            ),
+            (
+                "history_buffer",
+                self.history_buffer != other.history_buffer,
+            ),
         ];
         let changed = options.into_iter().filter(|(_, is_changed)| *is_changed);
         changed.map(|(option, _)| option).collect()
@@ -199,6 +237,8 @@ impl Config {
     /// Applies `other` over this configuration.
     pub(crate) fn merge(&mut self, other: Self) {
         put(&mut self.url, other.url);
+        put(&mut self.cold_url, other.cold_url);
+        put(&mut self.horizon, other.horizon);
         put(&mut self.namespace, other.namespace);
         put(&mut self.durability, other.durability);
         put(&mut self.retention, other.retention);
@@ -208,6 +248,9 @@ impl Config {
         put(&mut self.max_lock_expiries, other.max_lock_expiries);
         put(&mut self.only, other.only);
         put(&mut self.grace, other.grace);
+        put(&mut self.history, other.history);
+        put(&mut self.history_retention, other.history_retention);
+        put(&mut self.history_buffer, other.history_buffer);
         put(&mut self.source, other.source);
         for (pattern, options) in other.types {
             self.types.entry(pattern).or_default().merge(options);

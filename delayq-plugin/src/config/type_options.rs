@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use delayq_core::history::Recording;
 use delayq_core::{Backoff, Delivery, LatePolicy, OnLate, Rate, RetryPolicy, WorkerOptions};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -41,6 +42,8 @@ pub(crate) struct TypeOptions {
     max_pending: Option<u32>,
     #[serde(default, deserialize_with = "value::count")]
     shards: Option<u32>,
+    #[serde(default, deserialize_with = "value::recording")]
+    history: Option<Recording>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -110,6 +113,7 @@ impl TypeOptions {
         put(&mut self.fleet_rate, other.fleet_rate);
         put(&mut self.max_pending, other.max_pending);
         put(&mut self.shards, other.shards);
+        put(&mut self.history, other.history);
     }
 
     /// A worker's options with these applied over them. Rules about several options are checked
@@ -146,6 +150,7 @@ impl TypeOptions {
             fleet,
             max_pending: self.max_pending.map(u64::from).or(own.max_pending),
             shards: self.shards.or(own.shards),
+            history: self.history.or(own.history),
         })
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use delayq_core::history::Recording;
 use delayq_core::store::{Durability, MAX_CALL_TIMEOUT};
 use delayq_core::time::MAX_DELAY;
 use delayq_core::{Rate, millis, seconds};
@@ -216,6 +217,23 @@ impl Scalar for Durability {
 }
 
 pub(super) fn durability<'de, D>(from: D) -> Result<Option<Durability>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    scalar(from).map(Some)
+}
+
+impl Scalar for Recording {
+    const EXPECTED: &'static str = "\"off\", \"on\" (without messages), \"all\", or the bytes of a message to keep, \
+         such as \"1kB\"";
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|error: delayq_core::Error| error.to_string())
+    }
+}
+
+pub(super) fn recording<'de, D>(from: D) -> Result<Option<Recording>, D::Error>
 where
     D: Deserializer<'de>,
 {

@@ -95,6 +95,7 @@ impl TypeChange {
             ("delivery", old.delivery != new.delivery),
             ("blocking", each(|now, new| now.blocking != new.blocking)),
             ("shards", old.shards != new.shards),
+            ("history", old.history != new.history),
         ];
         let workers = now.with_options(wanted, effective);
         check(context, &workers, config)?;

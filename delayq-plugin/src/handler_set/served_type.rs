@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use delayq_core::history::Recording;
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::Bucket;
 use delayq_core::{Error, WorkerOptions};
@@ -23,6 +24,8 @@ use crate::workers::{TypeWorkers, effective};
 pub(super) struct ServedType {
     pub(super) context: Arc<TypeContext>,
     thread: Arc<SchedulerThread>,
+    /// Whether its ends are recorded if its workers do not say.
+    recording: Option<Recording>,
     pub(super) handlers: BTreeMap<Bucket, Member>,
     /// The settings required by its workers, until the store has them.
     pub(super) undeclared: Option<TypeSettings>,
@@ -34,9 +37,14 @@ pub(super) struct ServedType {
 }
 
 impl ServedType {
-    pub(super) fn new(context: Arc<TypeContext>, thread: Arc<SchedulerThread>) -> Self {
+    pub(super) fn new(
+        context: Arc<TypeContext>,
+        thread: Arc<SchedulerThread>,
+        recording: Option<Recording>,
+    ) -> Self {
         Self {
-            undeclared: settings_of(&context.options()),
+            undeclared: settings_of(&context.options(), recording),
+            recording,
             context,
             thread,
             handlers: BTreeMap::new(),
@@ -48,7 +56,7 @@ impl ServedType {
 
     /// Makes the settings be sent to the store again.
     pub(super) fn forget_declared(&mut self) {
-        self.undeclared = settings_of(&self.context.options());
+        self.undeclared = settings_of(&self.context.options(), self.recording);
     }
 
     /// Makes the new `max_pending` be sent to the store, or removed there if there is none any
@@ -153,13 +161,16 @@ impl ServedType {
 }
 
 /// The part of a type's worker options that the store keeps; `None` if there is none.
-fn settings_of(options: &WorkerOptions) -> Option<TypeSettings> {
+fn settings_of(options: &WorkerOptions, recording: Option<Recording>) -> Option<TypeSettings> {
     let mut settings = TypeSettings::default();
     if let Some(most) = options.max_pending {
         settings = settings.max_pending(Some(most));
     }
     if let Some(shards) = options.shards {
         settings = settings.shards(shards);
+    }
+    if let Some(recording) = options.history.or(recording) {
+        settings = settings.history(recording.kept());
     }
     (settings != TypeSettings::default()).then_some(settings)
 }

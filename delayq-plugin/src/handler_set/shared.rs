@@ -195,7 +195,8 @@ impl Shared {
             unserved.is_served(task_type);
         }
         let thread = state.threads.assign(task_type)?;
-        let served = ServedType::new(Arc::new(context), thread);
+        let recording = self.settings.recording;
+        let served = ServedType::new(Arc::new(context), thread, recording);
         state.types.insert(task_type.clone(), served);
         state.stale.insert(task_type.clone(), Duration::ZERO);
         self.news.notify_one();

@@ -2,6 +2,7 @@
 //! installed.
 
 mod call_counts;
+mod history_samples;
 mod process;
 mod run_counts;
 mod sampler;
@@ -11,6 +12,7 @@ mod table;
 mod type_labels;
 
 pub(crate) use call_counts::CallCounts;
+pub(crate) use history_samples::HistorySamples;
 pub(crate) use process::Metrics;
 pub(crate) use run_counts::{Outcome, RunCounts};
 pub(crate) use sampler::{INTERVAL, Own, Sampler};

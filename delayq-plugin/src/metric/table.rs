@@ -72,6 +72,11 @@ pub(super) const CALLS: &str = "delayq_store_calls_total";
 pub(super) const CALL_TIME: &str = "delayq_store_call_seconds";
 pub(super) const INSTANCES: &str = "delayq_instances";
 pub(super) const SAMPLED: &str = "delayq_sampled_timestamp_seconds";
+pub(super) const HISTORY_WAITING: &str = "delayq_history_waiting";
+pub(super) const HISTORY_BEHIND: &str = "delayq_history_behind_seconds";
+pub(super) const HISTORY_FILL: &str = "delayq_history_fill_ratio";
+pub(super) const HISTORY_LOST: &str = "delayq_history_lost_total";
+pub(super) const HISTORY_SHIPPED: &str = "delayq_history_shipped_total";
 pub(super) const BUILD_INFO: &str = "delayq_build_info";
 
 /// The label of the namespace of delayq. Kubernetes gives each target a `namespace` of its own, and
@@ -236,6 +241,31 @@ pub const METRICS: &[Metric] = &[
         SAMPLED,
         &[],
         "When the store was last asked for these gauges, in seconds since 1970",
+    ),
+    gauge(
+        HISTORY_WAITING,
+        &[],
+        "Records of ended tasks that wait to be shipped to the history",
+    ),
+    gauge_of_seconds(
+        HISTORY_BEHIND,
+        &[],
+        "How long the first of them has waited; 0 when none does",
+    ),
+    gauge(
+        HISTORY_FILL,
+        &[],
+        "The part of their bound that they fill, 0 to 1",
+    ),
+    counter(
+        HISTORY_LOST,
+        &[],
+        "Records that were dropped at the bound, by any process",
+    ),
+    counter(
+        HISTORY_SHIPPED,
+        &[],
+        "Records that this process has shipped to the history",
     ),
     gauge(BUILD_INFO, &["version"], "1, with the version of delayq"),
 ];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::history::{KeptMessage, Recording};
 use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::time::MAX_DELAY;
@@ -25,6 +26,7 @@ use super::DelayQueuePlugin;
 use crate::config::Config;
 use crate::error::StartError;
 use crate::events::TaskListener;
+use crate::history::HistoryPlan;
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::recurring::Recurring;
 use crate::settings::Settings;
@@ -36,6 +38,8 @@ use crate::workers::BuiltWorker;
 #[must_use = "a builder does nothing until start()"]
 pub struct DelayQueuePluginBuilder {
     url: StoreUrl,
+    cold: Option<StoreUrl>,
+    horizon: Option<Duration>,
     store: Option<Arc<dyn Store>>,
     options: StoreOptions,
     limits: Limits,
@@ -45,6 +49,7 @@ pub struct DelayQueuePluginBuilder {
     listeners: Listeners,
     middleware: MiddlewareStack,
     config: Config,
+    history: HistoryPlan,
     grace: Option<Duration>,
     has_metrics: bool,
     /// The given options that concern the opening of a store.
@@ -59,6 +64,24 @@ impl DelayQueuePluginBuilder {
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.opening.push("url");
         self.url = StoreUrl(url.into());
+        self
+    }
+
+    /// Keeps tasks that are due beyond the [`horizon`](Self::horizon) in a second store, such as
+    /// `postgres://HOST/DATABASE` behind Redis, and moves them ahead of their due time. Every
+    /// process that uses the store needs this option, with the same URL.
+    pub fn cold_store(mut self, url: impl Into<String>) -> Self {
+        self.opening.push("cold_store");
+        self.cold = Some(StoreUrl(url.into()));
+        self
+    }
+
+    /// How far ahead tasks are due that are kept in the store of [`url`](Self::url) and not in the
+    /// [`cold_store`](Self::cold_store); default 1 h, at least 5 minutes. `start` fails without a
+    /// cold store.
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.opening.push("horizon");
+        self.horizon = Some(horizon);
         self
     }
 
@@ -96,6 +119,34 @@ impl DelayQueuePluginBuilder {
     pub fn remembered(mut self, tasks: usize) -> Self {
         self.opening.push("remembered");
         self.options.remembered = tasks;
+        self
+    }
+
+    /// Keeps a history: what became of every task of the types served here, in the database of
+    /// `url`, for as long as [`history_retention`](Self::history_retention) says. The records wait
+    /// in the store until they are shipped. `start` fails for a store that cannot record ends. See
+    /// [`HistoryStore::at`](crate::history::HistoryStore::at) for the forms of a URL.
+    ///
+    /// A worker's option [`history`](WorkerOptions::history) turns it off for a type, or keeps
+    /// messages as well.
+    pub fn history(mut self, url: impl Into<String>) -> Self {
+        self.settings.recording = Some(Recording::On(KeptMessage::Nothing));
+        self.history.url = Some(url.into());
+        self
+    }
+
+    /// How long the history is kept; by default for ever. Only with [`history`](Self::history).
+    pub fn history_retention(mut self, retention: Duration) -> Self {
+        self.history.retention = Some(retention);
+        self
+    }
+
+    /// The maximum size in bytes of the records that wait in the store for the history, at least 1
+    /// MiB. It is kept in the store and holds for all its users. By default it stays as it is
+    /// there, at first 512 MiB. At the bound the oldest records are dropped, and counted.
+    pub fn history_buffer(mut self, bytes: u64) -> Self {
+        self.opening.push("history_buffer");
+        self.options.history_buffer = Some(bytes);
         self
     }
 
@@ -388,6 +439,6 @@ impl DelayQueuePluginBuilder {
     /// # Errors
     /// See [`StartError`]; nothing is running then.
     pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
-        start::start(self).await
+        Box::pin(start::start(self)).await
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOpti
         delivery: now.delivery,
         blocking: now.blocking,
         shards: now.shards,
+        history: now.history,
         ..wanted
     }
 }

@@ -76,6 +76,7 @@ impl TypeWorkers {
                 .flatten()
                 .min(),
             shards: all.shards.max(one.shards),
+            history: all.history.or(one.history),
             ..all
         })
     }

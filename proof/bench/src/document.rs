@@ -27,6 +27,11 @@ const EYES: Markers = [
     "<!-- end of eyes -->\n",
 ];
 
+const FAR: Markers = [
+    "<!-- far: written by cargo xtask bench --far -->\n",
+    "<!-- end of far -->\n",
+];
+
 /// Writes the figures into the document, and the plot beside it.
 pub(crate) fn write(report: &Report) -> Result<(), Failure> {
     rewrite(FIGURES, &section(report))?;
@@ -56,6 +61,13 @@ pub(crate) fn write_peers(section: &str) -> Result<(), Failure> {
 /// Writes the tables of what looking costs into the document.
 pub(crate) fn write_eyes(section: &str) -> Result<(), Failure> {
     rewrite(EYES, section)?;
+    println!("written: docs/benchmarks.md");
+    Ok(())
+}
+
+/// Writes the tables of tasks of the far future into the document.
+pub(crate) fn write_far(section: &str) -> Result<(), Failure> {
+    rewrite(FAR, section)?;
     println!("written: docs/benchmarks.md");
     Ok(())
 }
@@ -95,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_markers_changes() {
-        for [begin, end] in [FIGURES, POSTGRES, PEERS, EYES] {
+        for [begin, end] in [FIGURES, POSTGRES, PEERS, EYES, FAR] {
             let old = format!("# Title\n{begin}\nold\n\n{end}the rest\n");
             let new = with_part(&old, [begin, end], "new\n").unwrap();
             assert_eq!(new, format!("# Title\n{begin}\nnew\n\n{end}the rest\n"));
@@ -107,7 +119,7 @@ mod tests {
     #[test]
     fn the_document_has_the_markers() {
         let text = fs::read_to_string(docs().join("benchmarks.md")).unwrap();
-        for markers in [FIGURES, POSTGRES, PEERS, EYES] {
+        for markers in [FIGURES, POSTGRES, PEERS, EYES, FAR] {
             assert!(with_part(&text, markers, "").is_some(), "{markers:?}");
         }
     }

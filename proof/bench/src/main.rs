@@ -16,6 +16,7 @@ mod child;
 mod curve;
 mod document;
 mod eyes;
+mod far;
 mod figure;
 mod herd;
 mod idle;
@@ -127,6 +128,10 @@ struct Args {
     /// measured with `--store postgres`, which without `--case` ends with them.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     peers: Option<String>,
+    /// Measure tasks of the far future instead: the memory of ten million in Redis, and a cold
+    /// store. A full run writes its part of docs/benchmarks.md.
+    #[arg(long, conflicts_with_all = ["case", "curves", "peers", "json", "eyes", "store"])]
+    far: bool,
     /// Instead of measuring: let so many tasks, ten million by default and 300,000 at most with
     /// `--quick`, pass through a small set of waiting ones in PostgreSQL; fail when the table
     /// grows.
@@ -205,6 +210,14 @@ async fn run(args: Args) -> Result<(), Failure> {
         };
         let is_documented = !args.quick && args.store == Stores::All;
         return eyes::run(args.store.places(), &extent, is_documented).await;
+    }
+    if args.far {
+        let extent = if args.quick {
+            far::Extent::QUICK
+        } else {
+            far::Extent::FULL
+        };
+        return far::run(&extent, !args.quick).await;
     }
     if let Some(peer) = &args.peers {
         return peers::run(&Wanted {

@@ -53,6 +53,11 @@ fn main() -> ExitCode {
                 _ => 1,
             };
             let workload = Workload::new(args.lock_ms).shards(shards);
+            let workload = match args.store {
+                // More than half the tasks wait in the second store.
+                StoreKind::Tiered => workload.max_delay_ms(4_000),
+                _ => workload,
+            };
             run(workload, &args).into()
         }
         Command::Power(args) => delayq_chaos::power::run(&args).into(),

@@ -69,6 +69,21 @@ fn faults_of_the_server_and_of_sessions_break_no_promise_on_postgres() {
 }
 
 #[test]
+fn faults_of_either_store_of_a_tier_break_no_promise() {
+    survives(
+        "tiered",
+        &[
+            "kill-worker",
+            "kill-redis",
+            "kill-postgres",
+            "pause-postgres",
+            "end-sessions",
+            "cut-after",
+        ],
+    );
+}
+
+#[test]
 fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
     survives(
         "redis-sentinel",

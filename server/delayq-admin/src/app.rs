@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use crate::cache::Cache;
 use crate::jobs::Jobs;
 use crate::key::Key;
-use crate::look::{BatchLook, BatchesLook, LogLook, TaskLook, TasksLook, TypeLook};
+use crate::look::{BatchLook, BatchesLook, HistoryLook, LogLook, TaskLook, TasksLook, TypeLook};
 use crate::surroundings::Surroundings;
 use crate::viewer::{Role, Viewer};
 
@@ -53,6 +53,7 @@ pub(crate) struct Shelf {
     pub(crate) tasks: Cache<TasksLook>,
     pub(crate) task: Cache<TaskLook>,
     pub(crate) dead: Cache<DeadGroups>,
+    pub(crate) history: Cache<HistoryLook>,
     pub(crate) log: Cache<LogLook>,
     pub(crate) health: Cache<Vec<Finding>>,
     pub(crate) count: Cache<u64>,
@@ -124,6 +125,7 @@ impl App {
         all.tasks.outdate();
         all.task.outdate();
         all.dead.outdate();
+        all.history.outdate();
         all.log.outdate();
         all.health.outdate();
         all.count.outdate();

@@ -30,6 +30,7 @@ pub(crate) mod dead;
 pub(crate) mod dead_change;
 pub(crate) mod groups_change;
 pub(crate) mod health;
+pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod log;
 pub(crate) mod overview;

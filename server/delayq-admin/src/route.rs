@@ -21,6 +21,7 @@ use crate::page::batches::BatchesPage;
 use crate::page::dead::DeadPage;
 use crate::page::dead_change::{DeadChange, Discard, Requeue};
 use crate::page::health::HealthPage;
+use crate::page::history::{HistoryPage, download as download_history};
 use crate::page::instances::InstancesPage;
 use crate::page::log::{LogPage, download};
 use crate::page::overview::OverviewPage;
@@ -81,6 +82,8 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/instances", Role::Viewer, || get(show::<InstancesPage>)),
     page("/log", Role::Viewer, || get(show::<LogPage>)),
     page("/log.jsonl", Role::Viewer, || get(download)),
+    page("/history", Role::Viewer, || get(show::<HistoryPage>)),
+    page("/history.jsonl", Role::Viewer, || get(download_history)),
     page("/health", Role::Viewer, || get(show::<HealthPage>)),
     page("/dead/requeue", Role::Operator, || {
         get(show::<DeadChange<Requeue>>)

@@ -29,6 +29,7 @@ pub(crate) enum Nav {
     Batches,
     Pools,
     Instances,
+    History,
     Log,
     Health,
     Elsewhere,
@@ -123,6 +124,7 @@ fn entries(visit: &Visit, here: Nav) -> Vec<Entry> {
         (Nav::Batches, "Batches", "/batches", 'b'),
         (Nav::Pools, "Pools", "/pools", 'p'),
         (Nav::Instances, "Instances", "/instances", 'i'),
+        (Nav::History, "History", "/history", 'y'),
         (Nav::Log, "Log", "/log", 'l'),
         (Nav::Health, "Health", "/health", 'h'),
     ];

@@ -869,6 +869,209 @@ impl SettleOutcome {
         }
     }
 }
+/// One life of a task: from its submit to its end.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Life {
+    #[prost(string, tag = "1")]
+    pub task_type: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(enumeration = "LifeOutcome", tag = "3")]
+    pub outcome: i32,
+    /// When it was accepted.
+    #[prost(message, optional, tag = "4")]
+    pub submitted_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The due time of its last submit, reschedule or requeue.
+    #[prost(message, optional, tag = "5")]
+    pub due_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When its last attempt was claimed, where that is known.
+    #[prost(message, optional, tag = "6")]
+    pub started_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it ended.
+    #[prost(message, optional, tag = "7")]
+    pub ended_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// How long the attempt ran that ended with it; absent if none did.
+    #[prost(message, optional, tag = "8")]
+    pub run: ::core::option::Option<::prost_types::Duration>,
+    /// The fence of its last lock; 0 if it had none.
+    #[prost(uint64, tag = "9")]
+    pub fence: u64,
+    /// Attempts made since its submit or last requeue.
+    #[prost(uint32, tag = "10")]
+    pub attempts: u32,
+    /// Its group, from its headers.
+    #[prost(string, optional, tag = "11")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// Its project, from its headers.
+    #[prost(string, optional, tag = "12")]
+    pub project: ::core::option::Option<::prost::alloc::string::String>,
+    /// The instance that made the last attempt, in short.
+    #[prost(string, optional, tag = "13")]
+    pub holder: ::core::option::Option<::prost::alloc::string::String>,
+    /// Its last error.
+    #[prost(string, optional, tag = "14")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+    /// Its last errors and expired locks, newest first.
+    #[prost(message, repeated, tag = "15")]
+    pub errors: ::prost::alloc::vec::Vec<PastError>,
+    /// The size of its message, in bytes.
+    #[prost(uint64, tag = "16")]
+    pub message_bytes: u64,
+    /// The part of its message that is kept; absent if nothing of it is.
+    #[prost(bytes = "vec", optional, tag = "17")]
+    pub message: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+}
+/// Request of `SearchHistory`. All conditions that are given have to hold.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SearchHistoryRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Of this type. Without it, the token has to be for all types.
+    #[prost(string, optional, tag = "2")]
+    pub task_type: ::core::option::Option<::prost::alloc::string::String>,
+    /// With this id.
+    #[prost(string, optional, tag = "3")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    /// With this group.
+    #[prost(string, optional, tag = "4")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// With this project.
+    #[prost(string, optional, tag = "5")]
+    pub project: ::core::option::Option<::prost::alloc::string::String>,
+    /// That ended in one of these ways; empty: in any.
+    #[prost(enumeration = "LifeOutcome", repeated, tag = "6")]
+    pub outcomes: ::prost::alloc::vec::Vec<i32>,
+    /// That ended at this time or later.
+    #[prost(message, optional, tag = "7")]
+    pub since: ::core::option::Option<::prost_types::Timestamp>,
+    /// That ended before this time.
+    #[prost(message, optional, tag = "8")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// Whose last error contains this text.
+    #[prost(string, optional, tag = "9")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whose first attempt started more than this after it was due.
+    #[prost(message, optional, tag = "10")]
+    pub late_by: ::core::option::Option<::prost_types::Duration>,
+    /// Whose last attempt took longer than this.
+    #[prost(message, optional, tag = "11")]
+    pub longer_than: ::core::option::Option<::prost_types::Duration>,
+    /// The maximum number, up to 1,000; 0: 100.
+    #[prost(uint32, tag = "12")]
+    pub limit: u32,
+    /// The `next` of the page before.
+    #[prost(string, optional, tag = "13")]
+    pub cursor: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Answer of `SearchHistory`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SearchHistoryResponse {
+    /// Latest end first.
+    #[prost(message, repeated, tag = "1")]
+    pub lives: ::prost::alloc::vec::Vec<Life>,
+    /// The cursor of the next page, if there is one.
+    #[prost(string, optional, tag = "2")]
+    pub next: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Request of `WhatBecameOf`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WhatBecameOfRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// The type. Required.
+    #[prost(string, tag = "2")]
+    pub task_type: ::prost::alloc::string::String,
+    /// The id of the task. Required.
+    #[prost(string, tag = "3")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Answer of `WhatBecameOf`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WhatBecameOfResponse {
+    /// The task as the store knows it now; absent once it is forgotten there.
+    #[prost(message, optional, tag = "1")]
+    pub now: ::core::option::Option<TaskInfo>,
+    /// Its ended lives, latest first.
+    #[prost(message, repeated, tag = "2")]
+    pub lives: ::prost::alloc::vec::Vec<Life>,
+}
+/// Request of `ForgetHistory`: an id or a group.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetHistoryRequest {
+    /// The namespace; empty: "default".
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Only lives of this type. Without it, the token has to be for all types.
+    #[prost(string, optional, tag = "4")]
+    pub task_type: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(oneof = "forget_history_request::Whom", tags = "2, 3")]
+    pub whom: ::core::option::Option<forget_history_request::Whom>,
+}
+/// Nested message and enum types in `ForgetHistoryRequest`.
+pub mod forget_history_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Whom {
+        /// The lives of the tasks with this id.
+        #[prost(string, tag = "2")]
+        Id(::prost::alloc::string::String),
+        /// The lives with this group.
+        #[prost(string, tag = "3")]
+        Group(::prost::alloc::string::String),
+    }
+}
+/// Answer of `ForgetHistory`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetHistoryResponse {
+    /// Lives that were removed.
+    #[prost(uint64, tag = "1")]
+    pub lives: u64,
+}
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LifeOutcome {
+    Unspecified = 0,
+    /// Its worker succeeded.
+    Done = 1,
+    /// It failed for good and became a dead letter.
+    Dead = 2,
+    /// It expired before it was done.
+    Expired = 3,
+    /// It was cancelled.
+    Cancelled = 4,
+    /// An operator removed it.
+    Discarded = 5,
+}
+impl LifeOutcome {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LIFE_OUTCOME_UNSPECIFIED",
+            Self::Done => "LIFE_OUTCOME_DONE",
+            Self::Dead => "LIFE_OUTCOME_DEAD",
+            Self::Expired => "LIFE_OUTCOME_EXPIRED",
+            Self::Cancelled => "LIFE_OUTCOME_CANCELLED",
+            Self::Discarded => "LIFE_OUTCOME_DISCARDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LIFE_OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+            "LIFE_OUTCOME_DONE" => Some(Self::Done),
+            "LIFE_OUTCOME_DEAD" => Some(Self::Dead),
+            "LIFE_OUTCOME_EXPIRED" => Some(Self::Expired),
+            "LIFE_OUTCOME_CANCELLED" => Some(Self::Cancelled),
+            "LIFE_OUTCOME_DISCARDED" => Some(Self::Discarded),
+            _ => None,
+        }
+    }
+}
 /// The instance that runs a task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskHolder {
@@ -3950,6 +4153,81 @@ pub mod delayq_client {
             req.extensions_mut().insert(GrpcMethod::new("delayq.v1.Delayq", "Explain"));
             self.inner.unary(req, path, codec).await
         }
+        /// Ended tasks that a search in the history finds, latest end first. Scope read.
+        pub async fn search_history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SearchHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchHistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/SearchHistory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "SearchHistory"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What became of a task: as it is now, and its ended lives. Scope read.
+        pub async fn what_became_of(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WhatBecameOfRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WhatBecameOfResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/WhatBecameOf",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "WhatBecameOf"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes the lives of a task or of a group from the history, for good. Repeatable. Scope admin.
+        pub async fn forget_history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ForgetHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetHistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/delayq.v1.Delayq/ForgetHistory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("delayq.v1.Delayq", "ForgetHistory"));
+            self.inner.unary(req, path, codec).await
+        }
         /// All types of the namespace at a glance, and what is wrong with them. Needs a token for all
         /// types. Scope read.
         pub async fn overview(
@@ -5390,6 +5668,30 @@ pub mod delayq_server {
             &self,
             request: tonic::Request<super::ExplainRequest>,
         ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
+        /// Ended tasks that a search in the history finds, latest end first. Scope read.
+        async fn search_history(
+            &self,
+            request: tonic::Request<super::SearchHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchHistoryResponse>,
+            tonic::Status,
+        >;
+        /// What became of a task: as it is now, and its ended lives. Scope read.
+        async fn what_became_of(
+            &self,
+            request: tonic::Request<super::WhatBecameOfRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WhatBecameOfResponse>,
+            tonic::Status,
+        >;
+        /// Removes the lives of a task or of a group from the history, for good. Repeatable. Scope admin.
+        async fn forget_history(
+            &self,
+            request: tonic::Request<super::ForgetHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetHistoryResponse>,
+            tonic::Status,
+        >;
         /// All types of the namespace at a glance, and what is wrong with them. Needs a token for all
         /// types. Scope read.
         async fn overview(
@@ -6698,6 +7000,141 @@ pub mod delayq_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/SearchHistory" => {
+                    #[allow(non_camel_case_types)]
+                    struct SearchHistorySvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::SearchHistoryRequest>
+                    for SearchHistorySvc<T> {
+                        type Response = super::SearchHistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SearchHistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::search_history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SearchHistorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/WhatBecameOf" => {
+                    #[allow(non_camel_case_types)]
+                    struct WhatBecameOfSvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::WhatBecameOfRequest>
+                    for WhatBecameOfSvc<T> {
+                        type Response = super::WhatBecameOfResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WhatBecameOfRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::what_became_of(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WhatBecameOfSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/delayq.v1.Delayq/ForgetHistory" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForgetHistorySvc<T: Delayq>(pub Arc<T>);
+                    impl<
+                        T: Delayq,
+                    > tonic::server::UnaryService<super::ForgetHistoryRequest>
+                    for ForgetHistorySvc<T> {
+                        type Response = super::ForgetHistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForgetHistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Delayq>::forget_history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForgetHistorySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

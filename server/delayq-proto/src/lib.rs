@@ -13,6 +13,7 @@ mod documents;
 mod error;
 mod field;
 mod fleet;
+mod history;
 mod instance;
 mod interned;
 mod outcome;
@@ -33,6 +34,7 @@ mod task;
 mod time;
 
 pub use field::{namespace, required, required_type};
+pub use history::read_life_outcome;
 pub use outcome::{read_state, state};
 pub use settle::read_settled;
 pub use status::{error_of, status_of};

@@ -9,9 +9,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "delayq/v1/delayq.proto",
     "delayq/v1/error.proto",
+    "delayq/v1/history.proto",
     "delayq/v1/insight.proto",
     "delayq/v1/operate.proto",
     "delayq/v1/task.proto",

@@ -29,6 +29,12 @@ pub(crate) struct Args {
     /// The URL of the store, such as sqlite:PATH, redis://HOST/ or postgres://HOST/DATABASE.
     #[arg(long, global = true)]
     store: Option<String>,
+    /// The URL of a second store, for tasks that are due beyond the horizon.
+    #[arg(long, global = true, value_name = "URL")]
+    cold_url: Option<String>,
+    /// How far ahead tasks are due that are in the first store all the same, such as 1h.
+    #[arg(long, global = true, value_name = "SPAN")]
+    horizon: Option<String>,
     /// The log filter, such as info or delayq=debug.
     #[arg(long, global = true, env = "DELAYQ_LOG", default_value = "info")]
     log: String,
@@ -138,8 +144,14 @@ impl Args {
                 file.to_string_lossy().into(),
             );
         }
-        if let Some(store) = &self.store {
-            flags.insert("store".to_owned(), store.as_str().into());
+        for (option, value) in [
+            ("store", &self.store),
+            ("cold_url", &self.cold_url),
+            ("horizon", &self.horizon),
+        ] {
+            if let Some(value) = value {
+                flags.insert(option.to_owned(), value.as_str().into());
+            }
         }
         #[cfg(feature = "beanstalkd")]
         if let Some(Command::Beanstalkd(args)) = &self.command {

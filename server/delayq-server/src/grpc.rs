@@ -20,6 +20,7 @@ mod chronicle;
 mod dead;
 mod delivery;
 mod documents;
+mod history;
 mod insight;
 mod many;
 mod moves;
@@ -217,6 +218,9 @@ service! {
     wait_for_reply: WaitForReplyRequest -> WaitForReplyResponse, SUBMIT;
     timeline: TimelineRequest -> TimelineResponse, READ;
     explain: ExplainRequest -> ExplainResponse, READ;
+    search_history: SearchHistoryRequest -> SearchHistoryResponse, READ;
+    what_became_of: WhatBecameOfRequest -> WhatBecameOfResponse, READ;
+    forget_history: ForgetHistoryRequest -> ForgetHistoryResponse, ADMIN;
     overview: OverviewRequest -> OverviewResponse, READ;
     types: TypesRequest -> TypesResponse, READ;
     register_type: RegisterTypeRequest -> RegisterTypeResponse, WORK;

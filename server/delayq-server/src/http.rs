@@ -22,6 +22,7 @@ mod form;
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod health;
+mod history;
 mod insight;
 mod line;
 mod lines;
@@ -74,6 +75,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(many::routes())
         .merge(moves::routes())
         .merge(insight::routes())
+        .merge(history::routes())
         .merge(batches::routes())
         .merge(recurring::routes())
         .merge(policy::routes())

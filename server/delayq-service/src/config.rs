@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
+use delayq_plugin::history::Recording;
 use delayq_plugin::store::{Durability, StoreOptions};
-use delayq_plugin::{IntoDelay, Namespace};
+use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
 use figment::error::Kind;
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -16,8 +17,11 @@ use serde::{Deserialize, Serialize};
 use crate::discovery::ServiceConfig;
 use crate::push::{Guard, PushConfig};
 
+mod cold;
 mod error;
 mod fronts;
+mod history;
+mod history_topic;
 mod limits;
 mod listeners;
 mod numbers;
@@ -26,11 +30,15 @@ mod service;
 mod start;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use error::{ADDRESS_FORM, ConfigError};
 pub use fronts::{
     BeanstalkConfig, GrapeConfig, LmstfyConfig, SpringConfig, TaskServiceConfig, TokenRule,
 };
+pub use history::HistoryPlan;
+pub use history_topic::HistoryTopicName;
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
@@ -40,15 +48,22 @@ pub use start::{LogConfig, LogFormat};
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 23] = [
+const OPTIONS: [&str; 30] = [
     "listen",
     "store",
+    "cold_url",
+    "horizon",
     "log",
     "bootstrap_token",
     "bootstrap_token_file",
     "durability",
     "retention",
     "remembered",
+    "history",
+    "history_record",
+    "history_retention",
+    "history_topic",
+    "history_buffer",
     "pools",
     "namespaces",
     "max_message_bytes",
@@ -74,6 +89,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The URL of the store for tokens and for namespaces without a pool.
     pub store: String,
+    /// The URL of the store for tasks of the far future, behind `store`; `None` means none.
+    pub cold_url: Option<String>,
+    /// How far ahead tasks are due that are in `store` all the same, as a span such as `1h`.
+    pub horizon: String,
     /// The log.
     pub log: LogConfig,
     /// The text of the first token; only a server without tokens takes it.
@@ -87,6 +106,18 @@ pub struct Config {
     /// The number of ended tasks of a type that are known at least, however soon they follow each
     /// other.
     pub remembered: usize,
+    /// The URL of the history database; without it no history is kept.
+    pub history: Option<String>,
+    /// What the history keeps of messages: `on` for nothing, `all`, a size such as `1kB`, or `off`
+    /// to record no ends.
+    pub history_record: String,
+    /// How long the history keeps a life, as a span such as `365d`; without it for ever.
+    pub history_retention: Option<String>,
+    /// A topic that gets a copy of the history, as `CLUSTER/TOPIC` with a cluster of `push.kafka`.
+    pub history_topic: Option<String>,
+    /// The maximum size of the records that wait for the history in a namespace, in bytes; without
+    /// it as the store has it, at first 512 MiB.
+    pub history_buffer: Option<u64>,
     /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
@@ -168,12 +199,19 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
             store: "sqlite:delayq-server.sqlite".to_owned(),
+            cold_url: None,
+            horizon: cold::HORIZON.to_owned(),
             log: LogConfig::default(),
             bootstrap_token: None,
             bootstrap_token_file: None,
             durability: "process".to_owned(),
             retention: "10m".to_owned(),
             remembered: DEFAULT_REMEMBERED,
+            history: None,
+            history_record: "on".to_owned(),
+            history_retention: None,
+            history_topic: None,
+            history_buffer: None,
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
@@ -307,6 +345,15 @@ impl Config {
         if retention > MAX_DELAY {
             return Err(refused("retention", &self.retention, "use at most 3650d"));
         }
+        if let Err(error) = history::HistoryPlan::of(self) {
+            let text = error.reason.to_string();
+            return Err(refused(error.option, &error.value, &text));
+        }
+        if let Err(reason) = self.history_topic_name() {
+            let value = self.history_topic.as_deref().unwrap_or_default();
+            return Err(refused("history_topic", value, &reason));
+        }
+        cold::check(self)?;
         for (name, cluster) in &self.push.kafka {
             if cluster.brokers.is_empty() {
                 let option = format!("push.kafka.{name}.brokers");
@@ -359,12 +406,42 @@ impl Config {
         }
     }
 
+    /// The store for tasks of the far future behind this pool, or behind the server's own store;
+    /// `None` if there is none.
+    pub fn cold_store(&self, pool: Option<&str>) -> Option<ColdStore> {
+        match pool {
+            None => cold::of(self),
+            Some(_) => None,
+        }
+    }
+
     /// The text of the first token, if the configuration gives it, in itself or in a file.
     ///
     /// # Errors
     /// It is given twice, or the file cannot be read or is empty.
     pub fn given_token(&self) -> Result<Option<String>, ConfigError> {
         start::given_token(self)
+    }
+
+    /// The history, if there is one.
+    pub fn history_plan(&self) -> Option<HistoryPlan> {
+        // Cannot fail: the configuration was checked.
+        HistoryPlan::of(self).ok().flatten()
+    }
+
+    /// The topic that gets a copy of the history, if there is one.
+    ///
+    /// # Errors
+    /// A text that says what to write.
+    pub fn history_topic_name(&self) -> Result<Option<HistoryTopicName>, String> {
+        HistoryTopicName::of(self)
+    }
+
+    /// Whether the ends of tasks are recorded, and what of their messages; `None`: types stay as
+    /// they are.
+    pub fn recording(&self) -> Option<Recording> {
+        let recording = self.history_record.parse().ok()?;
+        (self.history.is_some() || recording == Recording::Off).then_some(recording)
     }
 
     /// The options for opening any store.
@@ -377,101 +454,8 @@ impl Config {
                 .into_delay()
                 .unwrap_or(DEFAULT_RETENTION),
             remembered: self.remembered,
+            history_buffer: self.history_buffer,
             ..StoreOptions::default()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_go_over_the_file_and_the_file_over_the_defaults() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("server.toml");
-        let text = "listen = \"127.0.0.1:1\"\nstore = \"memory:\"\n[namespaces.shop]\n";
-        std::fs::write(&file, text).unwrap();
-        let flags = serde_json::json!({"listen": "127.0.0.1:2"});
-        let config = Config::load(Some(&file), flags).unwrap();
-        assert_eq!(config.listen.port(), 2);
-        assert_eq!(config.store, "memory:");
-        assert!(config.namespaces.contains_key("shop"));
-        assert_eq!(config.max_message_bytes, 262_144);
-    }
-
-    #[test]
-    fn every_option_may_come_from_the_environment_and_other_variables_are_left() {
-        let config = serde_json::to_value(Config::default()).unwrap();
-        let fields = config.as_object().unwrap().keys();
-        let mut fields: Vec<_> = fields.map(String::as_str).collect();
-        let mut options = OPTIONS.to_vec();
-        fields.sort_unstable();
-        options.sort_unstable();
-        assert_eq!(fields, options);
-        assert!(is_option("LISTEN") && is_option("NAMESPACES__SHOP__POOL"));
-        assert!(!is_option("URL") && !is_option("ACTOR") && !is_option("CONFIG"));
-    }
-
-    #[test]
-    fn a_mistake_names_the_option() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("server.toml");
-        let refused = |text: &str| {
-            std::fs::write(&file, text).unwrap();
-            let loaded = Config::load(Some(&file), serde_json::json!({}));
-            loaded.unwrap_err().to_string()
-        };
-        assert!(refused("lisen = 1").contains("lisen"));
-        let listen = refused("listen = \"x\"");
-        assert!(
-            listen.starts_with("listen: an address has") && listen.contains("server.toml"),
-            "{listen}"
-        );
-        let twice = refused("listen = \"127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:1\"");
-        assert!(
-            twice.contains("admin.listen") && twice.contains("that of listen"),
-            "{twice}"
-        );
-        let word = refused("max_message_bytes = \"many\"");
-        assert!(word.contains("expected a whole number"), "{word}");
-        assert!(refused("durability = \"x\"").contains("durability"));
-        let pool = refused("[namespaces.shop]\npool = \"fast\"");
-        assert!(pool.contains("add pools.fast"), "{pool}");
-        assert!(refused("[namespaces.\"a b\"]").contains("a b"));
-        let proxies = refused("[connections]\ntrusted_proxies = [\"10.0.0.1\", \"proxy\"]");
-        assert!(
-            proxies.starts_with("connections.trusted_proxies "),
-            "{proxies}"
-        );
-    }
-
-    #[test]
-    fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_option() {
-        let refused = |text: &str| Config::of_text(text).unwrap_err().to_string();
-        for (text, option) in [
-            ("retention = \"soon\"", "retention"),
-            ("retention = \"3651d\"", "retention"),
-            ("[service]\nrefresh_ms = 0", "service.refresh_ms"),
-            ("[service.static]\nmail = []", "service.static.mail"),
-            (
-                "[service.eureka]\ntypes_key = \"\"",
-                "service.eureka.types_key",
-            ),
-            ("[push]\nallow_ports = [8080]", "push.allow_ports"),
-            (
-                "[push.kafka.main]\nbrokers = \"\"",
-                "push.kafka.main.brokers",
-            ),
-            ("[beanstalk]\nnamespace = \"shop\"", "beanstalk.namespace"),
-            ("[spring]\ntoken = \"optinal\"", "spring.token"),
-        ] {
-            let refused = refused(text);
-            assert!(refused.starts_with(&format!("{option} ")), "{refused}");
-        }
-        let config = Config::of_text("retention = \"1h 30m\"\nremembered = 7").unwrap();
-        let options = config.store_options();
-        assert_eq!(options.retention, std::time::Duration::from_mins(90));
-        assert_eq!(options.remembered, 7);
     }
 }

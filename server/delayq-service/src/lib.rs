@@ -28,7 +28,11 @@ pub mod folder_cache;
 pub mod fuzz;
 pub mod grpc_server;
 pub mod health;
+#[cfg(feature = "kafka")]
+mod history_topic;
 pub mod json;
+#[cfg(feature = "kafka")]
+mod kafka_cluster;
 pub mod limits;
 pub mod listener;
 pub mod meter;
@@ -41,6 +45,7 @@ pub mod problem;
 pub mod proxies;
 pub mod pull;
 pub mod push;
+mod recorded_store;
 pub mod recurring;
 pub mod requests;
 pub mod same_site;

@@ -11,6 +11,7 @@ mod cancel;
 mod change;
 mod dead_change;
 mod follow_up;
+mod history;
 mod settle;
 mod submit;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use cancel::cancel_each;
 pub use change::{reschedule, update};
 pub use dead_change::DeadChange;
 pub use follow_up::FollowUp;
+pub use history::{forget_history, search_history, what_became_of};
 pub use settle::{FinishedAttempt, settle};
 pub use submit::{Batch, Submission, Submitted, submit, submit_one};
 pub use wanted_dead::WantedDead;

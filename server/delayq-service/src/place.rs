@@ -14,6 +14,7 @@
 mod book;
 mod chronicle;
 mod documents;
+mod ends;
 mod home;
 mod mover;
 mod operate;

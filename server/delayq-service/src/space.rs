@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{Namespace, Store, SystemClock, TaskReply, TaskSubmitService};
+use delayq_plugin::{Namespace, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, OnceCell};
 use tracing::{debug, warn};
 
-use crate::config::{Config, NamespaceLimits, is_own_namespace};
+use crate::config::{Config, HistoryPlan, NamespaceLimits, is_own_namespace};
 use crate::discovery::Discovery;
 use crate::limits::{Limits, Pending};
 use crate::place::{Mover, PlaceBook, PlacedStore};
@@ -18,6 +19,7 @@ use crate::policy::Policies;
 use crate::problem::Problem;
 use crate::pull::Pull;
 use crate::push::{Courier, Push};
+use crate::recorded_store::{RecordedStore, tell_all};
 use crate::recurring::RecurringTasks;
 use crate::stop::Stopping;
 
@@ -88,6 +90,8 @@ pub struct Spaces {
     book: Arc<PlaceBook>,
     names: BTreeSet<Namespace>,
     courier: Option<Arc<Courier>>,
+    /// The history, whose connections all namespaces share.
+    history: Option<HistoryStore>,
     /// The known instances of applications.
     pub discovery: Arc<Discovery>,
     open: Mutex<HashMap<Namespace, Arc<OnceCell<Arc<Space>>>>>,
@@ -102,7 +106,18 @@ impl Spaces {
             .collect();
         names.insert(Namespace::default());
         let discovery = Arc::new(Discovery::new(&config.service));
+        let timeout = config.store_options().call_timeout;
+        // Cannot fail: the configuration was checked.
+        let history = config
+            .history_plan()
+            .and_then(|plan| plan.open(Namespace::default(), timeout).ok());
+        #[cfg(feature = "kafka")]
+        let history = history.map(|history| {
+            let topic = crate::history_topic::HistoryTopic::of(config);
+            topic.into_iter().fold(history, HistoryStore::copied_to)
+        });
         Self {
+            history,
             config: Arc::clone(config),
             stopping,
             book,
@@ -141,7 +156,9 @@ impl Spaces {
             let mut open = self.open.lock().await;
             Arc::clone(open.entry(namespace.clone()).or_default())
         };
-        let space = cell.get_or_try_init(|| self.open(namespace)).await?;
+        // Boxed: its future is deep, and part of that of every request.
+        let opened = cell.get_or_try_init(|| Box::pin(self.open(namespace)));
+        let space = opened.await?;
         Ok(Arc::clone(space))
     }
 
@@ -159,7 +176,8 @@ impl Spaces {
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
-        let within: Arc<dyn Store> = Arc::clone(&place) as _;
+        let recording = self.config.recording();
+        let within = RecordedStore::around(Arc::clone(&place) as _, recording);
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
@@ -171,7 +189,7 @@ impl Spaces {
             courier,
             Arc::clone(&policies),
         );
-        let door: Arc<dyn Store> = place.door(push.seals());
+        let door = RecordedStore::around(place.door(push.seals()), recording);
         let pull = Pull::start(
             Arc::clone(&door),
             Arc::new(SystemClock),
@@ -186,7 +204,10 @@ impl Spaces {
             let service = TaskSubmitService::new(store);
             service.with_limits(sizes).with_metrics()
         };
-        let tasks = service(door);
+        let tasks = match &self.history {
+            Some(history) => service(door).with_history(Arc::new(history.of(namespace.clone()))),
+            None => service(door),
+        };
         let recurring = RecurringTasks::new(Arc::clone(&within), tasks.clone());
         Ok(Space {
             recurring,
@@ -250,16 +271,20 @@ impl Spaces {
 
     /// Pushes the tasks of all namespaces and updates their gauges; never returns.
     pub async fn run(self: Arc<Self>) {
+        let plan = self.config.history_plan();
+        let retention = plan.map_or_else(Default::default, |plan: HistoryPlan| plan.retention);
+        let recording = self.config.recording();
         let all = self.names().into_iter().map(|namespace| {
-            let spaces = Arc::clone(&self);
+            let (spaces, retention) = (Arc::clone(&self), retention.clone());
             async move {
                 loop {
                     match spaces.of(&namespace).await {
                         Ok(space) => {
                             let (push, tasks) = (space.push.run(), space.tasks.keep_gauges());
+                            let history = ship_history(&space, retention.clone(), recording);
                             let (policies, recurring) =
                                 (space.policies.follow(), space.recurring.run());
-                            tokio::join!(push, tasks, policies, recurring);
+                            tokio::join!(push, tasks, policies, recurring, history);
                         }
                         Err(problem) => warn!(
                             %namespace,
@@ -284,5 +309,20 @@ impl Spaces {
             space.pull.close().await;
             space.tasks.close().await;
         }
+    }
+}
+
+/// Tells the types whether their ends are recorded, and ships the records if the server keeps a
+/// history; never returns.
+async fn ship_history(space: &Space, retention: HistoryRetention, recording: Option<Recording>) {
+    if let Some(recording) = recording
+        && let Err(error) = tell_all(&**space.within.store(), recording).await
+    {
+        warn!(namespace = %space.namespace, %error,
+            "not all types are told whether to record their ends: each is at its next task");
+    }
+    match space.tasks.history() {
+        Some(history) => history.ship(retention).await,
+        None => std::future::pending().await,
     }
 }

@@ -13,6 +13,7 @@ use tokio_postgres::types::Type;
 
 use crate::connection::Values;
 use crate::error::Outcome;
+use crate::recorded::RecordedEnd;
 use crate::row::{Status, TaskRow};
 use crate::store::PostgresStore;
 use crate::type_tx::{Opening, TypeTx, on_type_then, tx_work};
@@ -152,6 +153,7 @@ async fn dead_step(
                 tx.change(row);
             }
             DeadOperation::Discard => {
+                tx.record(row, RecordedEnd::removal(&task, tx.now()));
                 tx.delta.moves(2, None);
                 discarded.push(row.id.clone());
             }

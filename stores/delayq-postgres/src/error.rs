@@ -72,6 +72,19 @@ impl Fault {
         self.has_code(&["25006"])
     }
 
+    /// The same fault, or `InvalidInput` if the server refuses a value: it does so every time.
+    pub(crate) fn of_value(self) -> Self {
+        let refused = self.server().filter(|said| {
+            let code = said.code().code();
+            code.starts_with("22") || code.starts_with("54")
+        });
+        let reason = refused.map(|said| format!("{} ({})", said.message(), said.code().code()));
+        match reason {
+            Some(reason) => Self::Own(Error::invalid("value", reason)),
+            None => self,
+        }
+    }
+
     /// True if the connection can no longer be used.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {

@@ -13,8 +13,11 @@ mod columns;
 mod concerns;
 mod config;
 mod connection;
+mod database;
 mod dead;
 mod documents;
+mod ends;
+mod ends_floor;
 mod error;
 mod floors;
 mod locals;
@@ -24,6 +27,7 @@ mod outbox;
 mod outbox_call;
 mod preflight;
 mod presence;
+mod recorded;
 mod relay;
 mod replies;
 mod row;
@@ -33,6 +37,7 @@ mod statements;
 mod store;
 mod submit;
 mod tasks;
+mod trim;
 mod type_row;
 mod type_tx;
 mod upkeep;
@@ -44,3 +49,7 @@ pub use crate::migrate::{Migrated, PostgresMigration};
 pub use crate::outbox::{AsideCall, Outbox, OutboxStatus};
 pub use crate::relay::OutboxRelay;
 pub use crate::store::PostgresStore;
+
+/// For the history, which keeps its data in a database of its own.
+#[doc(hidden)]
+pub use crate::database::{Database, DbCell, DbValue};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::history::KeptMessage;
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::{
     AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats, check_histogram,
@@ -29,8 +30,8 @@ const TYPES: &str = "SELECT name FROM {s}.types WHERE namespace = $1 AND is_list
 const LIST_TYPE: &str = "WITH made AS (SELECT {s}.type_v1($1, $2) AS id) \
     UPDATE {s}.types t SET is_listed = true FROM made WHERE t.id = made.id";
 const CONFIGURE: &str = "UPDATE {s}.types SET max_pending = $2, fleet_concurrency = $3, \
-    rate_starts = $4, rate_per_us = $5, rate_burst = $6, is_limited = is_limited OR $7 \
-    WHERE id = $1";
+    rate_starts = $4, rate_per_us = $5, rate_burst = $6, is_limited = is_limited OR $7, \
+    history = $8 WHERE id = $1";
 const PAUSE: &str = "UPDATE {s}.types SET paused_until = $2 WHERE id = $1";
 const DUE_COUNT: &str = "SELECT {s}.due_count_v1($1, $2)";
 const NEXT: &str = "SELECT o_due FROM {s}.next_v1($1, 0, 0)";
@@ -145,6 +146,7 @@ async fn stats_of(
     stats.max_pending = of.max_pending;
     stats.fleet_concurrency = of.fleet.concurrency;
     stats.fleet_rate = of.fleet.rate;
+    stats.history = of.history.map(KeptMessage::limit);
     stats.refused = of.refused;
     stats.totals = of.totals;
     stats.remembered = of.ended;
@@ -191,6 +193,9 @@ impl Operate for PostgresStore {
             let settings = settings.clone();
             Box::pin(async move {
                 let (mut most, mut fleet) = (tx.row.max_pending, tx.row.fleet);
+                let mut history = tx.row.history;
+                settings.history.apply(&mut history);
+                let history = history.map(|kept| i64::from(kept.limit()));
                 settings.max_pending.apply(&mut most);
                 settings.apply_fleet(&mut fleet);
                 let is_limited = fleet != delayq_core::FleetLimits::NONE;
@@ -203,6 +208,7 @@ impl Operate for PostgresStore {
                     (&per.map(|per| per.unwrap_or(i64::MAX)), Type::INT8),
                     (&fleet.rate.map(|rate| i64::from(rate.burst)), Type::INT8),
                     (&is_limited, Type::BOOL),
+                    (&history, Type::INT8),
                 ];
                 let sql = tx.sql.sql(CONFIGURE);
                 tx.session.ask(&sql, values).await?;

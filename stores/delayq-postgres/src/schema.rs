@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::statements::Statements;
 
 /// The version that this release writes, which is also the newest that it reads.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// The oldest version whose releases may go on with a schema of this one.
 const OLDEST: i32 = 1;
@@ -26,11 +26,15 @@ const EMPTIED: &str = "flags = 0, due = NULL, submitted = NULL, delay = NULL, \
 
 /// The tables of each version, as the changes since the one before. They only add, so that earlier
 /// releases go on beside this one.
-const TABLES: [&str; 1] = [include_str!("schema/tables.sql")];
+const TABLES: [&str; 2] = [
+    include_str!("schema/tables.sql"),
+    include_str!("schema/tables_2.sql"),
+];
 
 /// The functions, of which each release has all: one with other parameters or answers gets a new
 /// name, so that two releases work side by side.
-const FUNCTIONS: [&str; 10] = [
+const FUNCTIONS: [&str; 11] = [
+    include_str!("schema/ends.sql"),
     include_str!("schema/submit.sql"),
     include_str!("schema/claim.sql"),
     include_str!("schema/settle.sql"),

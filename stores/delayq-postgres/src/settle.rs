@@ -324,6 +324,7 @@ fn settle(tx: &mut TypeTx<'_>, row: &mut TaskRow, settlement: &Settlement) -> Se
         }
         Status::Live(task) => task,
     };
+    let before = task;
     let now = tx.now();
     let settling = machine::settle(&task, fence, &settlement.end, tx.row.reading);
     if let Settling::NotHeld(outcome) = settling {
@@ -333,11 +334,6 @@ fn settle(tx: &mut TypeTx<'_>, row: &mut TaskRow, settlement: &Settlement) -> Se
     match settling {
         Settling::NotHeld(outcome) => return outcome,
         Settling::Ended(ended) => tx.end(row, ended),
-        Settling::Changed { task, .. }
-            if task.state == TaskState::Dead && tx.follow(row, task.settled) =>
-        {
-            tx.delta.totals.count(TaskState::Dead);
-        }
         Settling::Changed {
             task,
             error,
@@ -353,7 +349,11 @@ fn settle(tx: &mut TypeTx<'_>, row: &mut TaskRow, settlement: &Settlement) -> Se
             } else {
                 row.status = Status::Live(task);
             }
-            tx.change(row);
+            if task.state == TaskState::Dead {
+                tx.die(row, &before);
+            } else {
+                tx.change(row);
+            }
         }
     }
     SettleOutcome::Settled

@@ -11,6 +11,7 @@ use tracing::debug;
 
 use crate::config::PostgresConfig;
 use crate::connection::{Connections, Session, Values};
+use crate::ends_floor::EndsFloor;
 use crate::error::after_a_part;
 use crate::locals::Locals;
 use crate::statements::Statements;
@@ -18,7 +19,7 @@ use crate::submit::Submits;
 use crate::type_row::TypeKey;
 use crate::upkeep::Upkeep;
 use crate::wakes::Wakes;
-use crate::{preflight, schema};
+use crate::{preflight, schema, trim};
 
 const NUMBER: &str = "SELECT id FROM {s}.types WHERE namespace = $1 AND name = $2";
 
@@ -44,6 +45,7 @@ pub struct PostgresStore {
     /// How old a snapshot may be before it is a concern.
     pub(crate) held_for: Duration,
     pub(crate) locals: Locals,
+    pub(crate) ends_floor: EndsFloor,
 }
 
 impl PostgresStore {
@@ -73,6 +75,9 @@ impl PostgresStore {
         let durability = preflight::check(&connections, options.durability).await?;
         schema::prepare(&connections, &statements, config.may_migrate).await?;
         let namespace = options.namespace;
+        if let Some(bytes) = options.history_buffer {
+            trim::set_limit(&connections, &statements, namespace.as_str(), bytes).await?;
+        }
         let upkeep = Upkeep {
             sql: statements.clone(),
             namespace: namespace.to_string(),
@@ -96,6 +101,7 @@ impl PostgresStore {
             may_migrate: config.may_migrate,
             held_for: config.held_for,
             locals: Locals::default(),
+            ends_floor: EndsFloor::default(),
         }))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::fleet::{FleetLimits, Rate};
+use delayq_core::history::KeptMessage;
 use delayq_core::machine::Gate;
 use delayq_core::operate::TypeTotals;
 use delayq_core::task::TaskInfo;
@@ -41,11 +42,13 @@ pub(crate) struct TypeRow {
     pub(crate) totals: TypeTotals,
     pub(crate) fence: u64,
     pub(crate) forgotten: Timestamp,
+    /// The part of the message that the record of an end keeps; `None`: ends are not recorded.
+    pub(crate) history: Option<KeptMessage>,
 }
 
 const OPEN: &str = "SELECT o_now_us, (o_type).id, (o_type).paused_until, (o_type).max_pending, \
     (o_type).fleet_concurrency, (o_type).rate_starts, (o_type).rate_per_us, (o_type).rate_burst, \
-    (o_type).tat, (o_type).is_limited, (o_type).is_held_back, (o_counts).scheduled, \
+    (o_type).tat, (o_type).is_limited, (o_type).is_held_back, (o_type).history, (o_counts).scheduled, \
     (o_counts).running, (o_counts).dead, (o_counts).ended, (o_counts).done, (o_counts).died, \
     (o_counts).cancelled, (o_counts).expired, (o_counts).failed, (o_counts).refused, \
     (o_counts).fence, (o_counts).forgotten FROM {s}.open_v1($1, $2, $3)";
@@ -113,6 +116,7 @@ impl TypeRow {
         totals.expired = number(row, "expired")?;
         totals.failed = number(row, "failed")?;
         let max_pending: Option<i64> = row.try_get("max_pending")?;
+        let history: Option<i64> = row.try_get("history")?;
         Ok(Self {
             id,
             reading,
@@ -133,6 +137,9 @@ impl TypeRow {
             totals,
             fence: number(row, "fence")?,
             forgotten: Timestamp::from_millis(row.try_get("forgotten")?),
+            history: history
+                .and_then(|bytes| u32::try_from(bytes).ok())
+                .map(KeptMessage::from_limit),
         })
     }
 

@@ -2,6 +2,7 @@
 //! [`delayq_core::machine`], and written together at its end.
 
 use delayq_core::Result;
+use delayq_core::history::LifeOutcome;
 use delayq_core::machine::{Bookkeeping, Ended, Settled};
 use delayq_core::name::TaskType;
 use delayq_core::operate::TypeTotals;
@@ -13,6 +14,7 @@ use tokio_postgres::types::Type;
 use crate::columns::{Columns, settled_by};
 use crate::connection::{Session, Values, session_work};
 use crate::error::Outcome;
+use crate::recorded::{Recorded, RecordedEnd};
 use crate::row::{HAS_FOLLOW_UP, Status, TaskRow, code, signed};
 use crate::statements::Statements;
 use crate::store::PostgresStore;
@@ -58,6 +60,7 @@ pub(crate) struct TypeTx<'a> {
     pub(crate) row: TypeRow,
     written: Vec<TaskRow>,
     follows: Vec<(String, Settled)>,
+    recorded: Recorded,
     pub(crate) delta: Delta,
     /// The earliest due time of a task that was scheduled.
     pub(crate) earliest: Option<Timestamp>,
@@ -80,6 +83,7 @@ impl<'a> TypeTx<'a> {
             row,
             written: Vec::new(),
             follows: Vec::new(),
+            recorded: Recorded::default(),
             delta: Delta::default(),
             earliest: None,
         })
@@ -141,6 +145,7 @@ impl<'a> TypeTx<'a> {
     /// Ends a task. If another follows it, that one replaces it.
     pub(crate) fn end(&mut self, row: &mut TaskRow, ended: Ended) {
         let before = row.state_code;
+        self.record_end(row, ended);
         self.delta.totals.count(ended.state);
         if self.follow(row, ended.settled) {
             return;
@@ -161,14 +166,45 @@ impl<'a> TypeTx<'a> {
     /// Moves a task that cannot run to dead, or replaces it by the request that waits for its end.
     pub(crate) fn bury(&mut self, row: &mut TaskRow, task: &Bookkeeping, damage: &str) {
         let now = self.now();
-        let dead = task.died(now);
+        row.end_attempt(task.died(now), now, damage);
+        row.last_error = Some(damage.to_owned());
+        self.die(row, task);
+    }
+
+    /// Notes that a task has died, with the present values of its row, or replaces it by the
+    /// request that waits for its end. `before` is its bookkeeping until then.
+    pub(crate) fn die(&mut self, row: &mut TaskRow, before: &Bookkeeping) {
+        let Status::Live(dead) = row.status else {
+            return;
+        };
+        self.record(row, RecordedEnd::death(before, &dead));
         if self.follow(row, dead.settled) {
             self.delta.totals.count(TaskState::Dead);
-            return;
+        } else {
+            self.change(row);
         }
-        row.end_attempt(dead, now, damage);
-        row.last_error = Some(damage.to_owned());
-        self.change(row);
+    }
+
+    fn record_end(&mut self, row: &TaskRow, ended: Ended) {
+        let (Status::Live(task), Some(outcome)) = (row.status, LifeOutcome::of(ended.state)) else {
+            return;
+        };
+        let end = RecordedEnd {
+            outcome,
+            at: ended.at,
+            fence: task.fence.max(ended.settled.fence),
+            is_running: task.state == TaskState::Running,
+            attempts: ended.attempt,
+            due: task.asked_due,
+        };
+        self.record(row, end);
+    }
+
+    /// Notes the record of an end, if the type has them.
+    pub(crate) fn record(&mut self, row: &TaskRow, end: RecordedEnd) {
+        if let Some(kept) = self.row.history {
+            self.recorded.push(row, end, kept);
+        }
     }
 
     /// Replaces a task by the request that waits for its end, if there is one.
@@ -208,6 +244,13 @@ impl<'a> TypeTx<'a> {
 
     /// Writes what was noted.
     pub(crate) async fn flush(&mut self) -> Outcome<()> {
+        let recorded = std::mem::take(&mut self.recorded);
+        if !recorded.is_empty() {
+            let (namespace, id) = (&self.key.namespace, self.row.id);
+            recorded
+                .write(self.session, &self.sql, namespace, id)
+                .await?;
+        }
         let written = std::mem::take(&mut self.written);
         if !written.is_empty() {
             let columns = Columns::of(&written);

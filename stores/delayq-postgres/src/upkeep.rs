@@ -14,6 +14,7 @@ use crate::connection::{Connections, Session, Values, WeakConnections};
 use crate::error::Outcome;
 use crate::row::signed;
 use crate::statements::Statements;
+use crate::trim::trim;
 use crate::vacuum::Vacuum;
 
 /// The time between two rounds.
@@ -78,6 +79,9 @@ impl Upkeep {
             };
             if let Err(error) = self.round(&open, &mut floors, &mut vacuum).await {
                 debug!(%error, "the upkeep is behind");
+            }
+            if let Err(error) = trim(&open, &self.sql, &self.namespace).await {
+                debug!(%error, "the bound of recorded ends is checked later");
             }
         }
     }

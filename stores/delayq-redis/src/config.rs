@@ -42,6 +42,7 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
 /// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
+/// | `pack=off\|auto` | [`pack`](Self::pack) |
 /// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
 ///
 /// In a log it is shown without user, password and options.
@@ -94,6 +95,9 @@ pub struct RedisConfig {
     /// default 0.95. Claims and settlements go on. With `None`, or on a server without `maxmemory`,
     /// no submit is refused before the server itself refuses it.
     pub memory_watermark: Option<f64>,
+    /// Whether far tasks are packed, which takes about half of the memory; default
+    /// [`PackFar::Off`].
+    pub pack: PackFar,
 }
 
 /// The Redis servers that hold the tasks.
@@ -127,6 +131,20 @@ pub enum ReplicaConfirm {
     Synced,
 }
 
+/// Whether far tasks are packed. Packed tasks are read by every store of this release, whatever its
+/// setting; an earlier release refuses their type with `Incompatible`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackFar {
+    /// No further task is packed.
+    #[default]
+    Off,
+    /// A task is packed if it is due more than five minutes later, and its shard has more than
+    /// 10,000 scheduled tasks. It is unpacked two minutes before it is due.
+    Auto,
+    /// Every task is packed, and unpacked when it is due: for tests of packing.
+    All,
+}
+
 /// Encryption and trust. The default trusts the system's certificates (or those in the file named
 /// by the environment variable `SSL_CERT_FILE`) and presents no certificate of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -158,6 +176,7 @@ impl RedisConfig {
             replicas: None,
             confirm: ReplicaConfirm::Received,
             memory_watermark: Some(DEFAULT_WATERMARK),
+            pack: PackFar::Off,
         }
     }
 
@@ -311,6 +330,19 @@ impl FromStr for ReplicaConfirm {
             "received" => Ok(Self::Received),
             "synced" => Ok(Self::Synced),
             _ => Err(Error::invalid("confirm", "write received or synced")),
+        }
+    }
+}
+
+impl FromStr for PackFar {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            "all" => Ok(Self::All),
+            _ => Err(Error::invalid("pack", "write off or auto")),
         }
     }
 }

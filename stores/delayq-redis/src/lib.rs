@@ -19,5 +19,5 @@ mod scripts;
 mod shard;
 mod store;
 
-pub use config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
+pub use config::{Address, PackFar, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
 pub use store::RedisStore;

@@ -13,8 +13,11 @@ pub(crate) mod claim;
 pub(crate) mod dead;
 pub(crate) mod documents;
 pub(crate) mod ended;
+pub(crate) mod ends;
+pub(crate) mod far;
 pub(crate) mod figures;
 pub(crate) mod keys;
+pub(crate) mod packing;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod replies;
@@ -74,19 +77,28 @@ pub(crate) enum Script {
     Actions,
     Document,
     Reply,
+    TakeEnds,
+    EndsStatus,
+    FarPage,
+    FarHistogram,
+    FarAudit,
+    FarProbe,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
 const AGAIN: &str = include_str!("scripts/again.lua");
+const ENDS: &str = include_str!("scripts/ends.lua");
 const GATE: &str = include_str!("scripts/gate.lua");
 const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
 const ACTION: &str = include_str!("scripts/action.lua");
+const FAR: &str = include_str!("scripts/far/far.lua");
+const WALK: &str = include_str!("scripts/far/walk.lua");
 
 /// Every script in the order of the discriminants, with its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 35] = [
+pub(crate) const FILES: [(Script, &str); 41] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -122,6 +134,15 @@ pub(crate) const FILES: [(Script, &str); 35] = [
     (Script::Actions, include_str!("scripts/actions.lua")),
     (Script::Document, include_str!("scripts/document.lua")),
     (Script::Reply, include_str!("scripts/reply.lua")),
+    (Script::TakeEnds, include_str!("scripts/take_ends.lua")),
+    (Script::EndsStatus, include_str!("scripts/ends_status.lua")),
+    (Script::FarPage, include_str!("scripts/far/page.lua")),
+    (
+        Script::FarHistogram,
+        include_str!("scripts/far/histogram.lua"),
+    ),
+    (Script::FarAudit, include_str!("scripts/far/audit.lua")),
+    (Script::FarProbe, include_str!("scripts/far/probe.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].
@@ -145,15 +166,23 @@ impl Script {
     /// The parts inserted between the first line and the operation.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim => &[MODEL, AGAIN, LIMIT],
-            Self::Find => &[MODEL, AGAIN, GATE],
+            Self::Claim => &[MODEL, FAR, ENDS, AGAIN, LIMIT],
+            Self::Find => &[MODEL, FAR, AGAIN, GATE],
             Self::List => &[MODEL, AGAIN, GATE, ORDER],
-            Self::Submit | Self::Settle | Self::Cancel | Self::Purge | Self::AuditIndex => {
-                &[MODEL, AGAIN]
+            Self::Submit => &[MODEL, FAR, AGAIN],
+            Self::Cancel | Self::Purge => &[MODEL, FAR, ENDS, AGAIN],
+            Self::Settle => &[MODEL, ENDS, AGAIN],
+            Self::AuditIndex => &[MODEL, AGAIN],
+            Self::Update | Self::Reschedule | Self::Seal | Self::Drop | Self::Stats => {
+                &[MODEL, FAR]
             }
-            Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
+            Self::FarPage | Self::FarHistogram => &[MODEL, GATE, ORDER, FAR, WALK],
+            Self::FarAudit => &[MODEL, ORDER, FAR, WALK],
+            Self::Requeue => &[MODEL, ORDER, DEAD],
+            Self::Discard => &[MODEL, ENDS, ORDER, DEAD],
+            Self::Bury | Self::TakeEnds | Self::EndsStatus => &[MODEL, ENDS],
             Self::Log | Self::Actions => &[MODEL, ACTION],
-            Self::Layout => &[],
+            Self::Layout | Self::FarProbe => &[],
             _ => &[MODEL],
         }
     }

@@ -142,7 +142,7 @@ impl Shard {
     fn limit_on_shards(&self) -> Error {
         Error::FleetLimitOnShards {
             task_type: self.keys.task_type().to_string(),
-            shards: self.keys.open.parse().unwrap_or(0),
+            shards: self.keys.open.trim_start_matches('P').parse().unwrap_or(0),
         }
     }
 
@@ -353,8 +353,12 @@ impl Shard {
     }
 
     async fn name_key(&self, error: Error) -> Error {
-        for (key, kind) in self.keys.keys.iter().zip(KINDS) {
-            let ask = Command::read(&["TYPE", key]).at(self.keys.slot);
+        let (own, packed) = (
+            self.keys.keys.iter().cloned().zip(KINDS),
+            self.keys.packed(),
+        );
+        for (key, kind) in own.chain(packed) {
+            let ask = Command::read(&["TYPE", &key]).at(self.keys.slot);
             let found = self.cx.connections.call(Class::Main, ask).await;
             let found = found.and_then(|reply| reply.fields().text());
             let found = found.unwrap_or_default();
@@ -363,7 +367,6 @@ impl Shard {
                     "it is a {found}, not a {kind}: who else writes to `delayq:*`? DEL it, and an \
                      audit with repair builds it again"
                 );
-                let key = key.clone();
                 return Error::corrupt(key, detail);
             }
         }

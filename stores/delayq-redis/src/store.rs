@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use delayq_core::job::{NewTask, When};
 use delayq_core::store::{
-    BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
+    BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability,
+    ExtendOutcome, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
 };
 use delayq_core::task::{Headers, Lock, TaskInfo};
 use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
@@ -16,6 +16,8 @@ use futures_util::future::join_all;
 
 mod chronicle;
 mod documents;
+mod ends;
+mod far;
 mod listen;
 mod operate;
 mod presence;
@@ -51,6 +53,8 @@ pub struct RedisStore {
     listed: Mutex<HashSet<TaskType>>,
     terms: Terms,
     durability: Mutex<Durability>,
+    /// Why far tasks are not packed although that is asked for.
+    pack_fault: Option<String>,
 }
 
 impl RedisStore {
@@ -103,12 +107,14 @@ impl RedisStore {
         let connections = Connections::open(config, setup).await?;
         let found = preflight::first_check(&connections, &keys, &terms, deadline).await?;
         found.warn_of_hidden(connections.place());
-        let cx = Context::new(connections, options, hub, config.memory_watermark);
+        let (packing, pack_fault) = far::packing(&connections, &keys, config.pack).await?;
+        let cx = Context::new(connections, options, hub, config.memory_watermark, packing);
         let store = Arc::new(Self {
             shards: Arc::new(Shards::new(&cx, options.durability)),
             listed: Mutex::default(),
             terms,
             durability: Mutex::new(found.durability),
+            pack_fault,
             cx,
         });
         if config.is_cluster() {
@@ -129,7 +135,11 @@ impl RedisStore {
         {
             return tasks.iter().map(|_| Err(error.clone())).collect();
         }
+        self.mark_for_packing(task_type, false).await;
         let submitted = route::submit(&self.shards, task_type, tasks).await;
+        if submitted.wants_to_pack {
+            self.mark_for_packing(task_type, true).await;
+        }
         if submitted.is_new
             && let Err(error) = self.list_type(task_type).await
         {
@@ -144,6 +154,18 @@ impl RedisStore {
                 .collect();
         }
         submitted.outcomes
+    }
+
+    /// Marks a type as one whose far tasks are packed, if it has enough tasks. Without the mark its
+    /// tasks stay unpacked, which harms nothing.
+    async fn mark_for_packing(&self, task_type: &TaskType, is_full: bool) {
+        let is_wanted = is_full || self.cx.keys.packing().is_forced();
+        if !is_wanted || self.shards.known(task_type).layout.packs {
+            return;
+        }
+        if let Err(error) = self.shards.allow_packing(task_type).await {
+            tracing::warn!(%task_type, %error, "cannot mark the type as one that packs far tasks yet");
+        }
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -166,6 +188,13 @@ impl RedisStore {
             self.call_types(Command::write(&announce)).await?;
         }
         Ok(())
+    }
+
+    /// Notes that the ends of a type are recorded.
+    async fn note_recorded(&self, task_type: &TaskType) -> Result<()> {
+        let key = self.cx.keys.recorded();
+        let note = Command::write(&["SADD", &key, task_type.as_str()]);
+        self.call_types(note).await.map(drop)
     }
 
     /// Takes a name off the list of types.
@@ -210,6 +239,14 @@ impl Store for RedisStore {
         let found = preflight::check(&self.cx.connections, &self.cx.keys, &self.terms).await?;
         *lock(&self.durability) = found.durability;
         found.memory
+    }
+
+    async fn concerns(&self) -> Result<Vec<Concern>> {
+        Ok(self
+            .pack_fault
+            .iter()
+            .map(|fault| far::concern(fault))
+            .collect())
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {

@@ -20,6 +20,7 @@
 mod address;
 mod chronicle;
 mod documents;
+mod ends;
 mod failure;
 #[doc(hidden)]
 #[cfg(feature = "fuzz")]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
-use delayq_core::{Operate, Result, TaskId, TaskState, TaskType, Timestamp};
+use delayq_core::operate::{
+    AuditReport, Cursor, DeadFilter, Page, Setting, TypeSettings, TypeStats,
+};
+use delayq_core::{Error, Operate, Result, TaskId, TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, required, span, state, time};
 
 use crate::remote::{Client, RemoteStore};
@@ -31,6 +33,9 @@ impl Operate for RemoteStore {
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        if matches!(settings.history, Setting::To(_)) {
+            return Err(Error::Unsupported("history"));
+        }
         let request = pb::ConfigureTypeRequest {
             namespace: self.namespace.to_string(),
             task_type: task_type.to_string(),

@@ -18,6 +18,7 @@ mod chronicle;
 mod commit;
 mod connection;
 mod documents;
+mod ends;
 mod error;
 mod operate;
 mod operations;

@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
 pub(crate) mod documents;
+pub(crate) mod ends;
 pub(crate) mod figures;
 pub(crate) mod instances;
 pub(crate) mod query;

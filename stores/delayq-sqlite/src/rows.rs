@@ -6,9 +6,11 @@
 
 mod context;
 mod end;
+mod ends_change;
 mod follow_up;
 mod number;
 mod record;
+mod recorded;
 mod retain;
 mod statement;
 mod task_record;
@@ -19,11 +21,13 @@ mod type_row;
 mod type_tasks;
 
 pub(crate) use context::Context;
-pub(crate) use end::end_task;
+pub(crate) use end::{bury, die, end_task};
+pub(crate) use ends_change::{EndsChange, limit_of, set_limit};
 pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
-pub(crate) use task_record::{TaskRecord, select_records};
-pub(crate) use task_row::{Status, TaskRow};
+pub(crate) use recorded::record_removal;
+pub(crate) use task_record::{TaskRecord, holder_of, select_records, text};
+pub(crate) use task_row::{Status, TaskRow, select_rows};
 pub(crate) use tidy::{adopt_requests, forget_overdue};
 pub(crate) use tx::{Tx, refuse_snapshot};
 pub(crate) use type_tasks::{ROWS_BYTES, Texts, TypeTasks};

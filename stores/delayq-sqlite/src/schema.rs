@@ -18,11 +18,13 @@ pub(crate) const STEPS: &[&str] = &[
 /// Columns that were added later and that every release of this version can do without: table,
 /// name, type. They are not a step, as a step would lock out older processes. In `types`: the fleet
 /// limits for all claimers, with the span in microseconds; the numbers of ended tasks, which an
-/// older process does not count; and the end of the latest task forgotten before its retention was
-/// over. In `tasks`: `holder`, the last fence issued to a holder, a space, and the holder's short
-/// identity; `errors`, an `ErrorLog`; `settled_by`, the way a lock was settled, as a number; and
-/// `note`, that of the last settlement with one, which an older process leaves as it is.
-const COLUMNS: [[&str; 3]; 10] = [
+/// older process does not count; the end of the latest task forgotten before its retention was
+/// over; and the part of a message that the record of an end keeps, in bytes, where NULL records no
+/// end, as an older process does. In `tasks`: `holder`, the last fence issued to a holder, a space,
+/// and the holder's short identity; `errors`, an `ErrorLog`; `settled_by`, the way a lock was
+/// settled, as a number; and `note`, that of the last settlement with one, which an older process
+/// leaves as it is.
+const COLUMNS: [[&str; 3]; 11] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
     ["types", "rate_per", "INTEGER"],
@@ -33,6 +35,7 @@ const COLUMNS: [[&str; 3]; 10] = [
     ["types", "expired", "INTEGER"],
     ["types", "failed", "INTEGER"],
     ["types", "forgotten", "INTEGER"],
+    ["types", "history", "INTEGER"],
 ];
 /// The columns of `tasks`, in the order in which they were added.
 const TASK_COLUMNS: [&str; 3] = [

@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use crate::commit::{Engine, Lane, Size};
 use crate::connection::sync::SqliteSync;
 use crate::error::Outcome;
-use crate::operations::{change, query, replies, settle, submit};
+use crate::operations::{change, ends, query, replies, settle, submit};
 use crate::rows::{Context, Tx, TypeTasks};
 use crate::schema;
 use crate::transaction::SqliteTransaction;
@@ -96,6 +96,10 @@ impl SqliteStore {
         };
         let started = Engine::start(path.clone(), sync, context.clone(), options.call_timeout);
         let engine = started.await?;
+        if let Some(bytes) = options.history_buffer {
+            let set = move |tx: &mut Tx<'_>| ends::set_limit(tx, bytes);
+            engine.write(Lane::Operations, Size::ONE, set).await?;
+        }
         let durability = sync.durability();
         let namespace = options.namespace;
         Ok(Arc::new(Self {

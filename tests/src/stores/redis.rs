@@ -42,6 +42,22 @@ impl Damageable for Redis {
     }
 }
 
+/// Stores that pack every task, on the server that all tests of a process share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PackedRedis;
+
+#[async_trait]
+impl StoreUnderTest for PackedRedis {
+    async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
+        let url = format!("{}?pack=all", RedisServer::shared().url());
+        connect(&url, options).await
+    }
+
+    async fn advance(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
 /// Stores on a server that knows nobody but the user of the guide.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestrictedRedis;

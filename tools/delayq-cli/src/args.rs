@@ -131,4 +131,21 @@ mod tests {
     fn the_command_line_contradicts_itself_nowhere() {
         Cli::command().debug_assert();
     }
+
+    /// The parser takes one for the other, and fails when the value is read.
+    #[test]
+    fn no_argument_of_a_command_has_the_id_of_a_global_option() {
+        let command = Cli::command();
+        let globals = command.get_arguments().filter(|one| one.is_global_set());
+        let globals: Vec<_> = globals.map(clap::Arg::get_id).collect();
+        assert!(globals.len() > 8);
+        let mut open: Vec<_> = command.get_subcommands().collect();
+        while let Some(one) = open.pop() {
+            open.extend(one.get_subcommands());
+            for argument in one.get_arguments() {
+                let id = argument.get_id();
+                assert!(!globals.contains(&id), "{} has {id}", one.get_name());
+            }
+        }
+    }
 }

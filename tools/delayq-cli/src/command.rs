@@ -16,6 +16,7 @@ mod doctor;
 mod explain;
 mod figures;
 mod forecast;
+mod history;
 mod instances;
 mod list;
 mod log;
@@ -211,6 +212,8 @@ pub(crate) enum Command {
         "\n  delayq log --all -o json > actions.jsonl",
     ))]
     Log(log::LogArgs),
+    /// Show what became of tasks, also of those that the store has forgotten.
+    History(Box<history::HistoryArgs>),
     /// Write the scheduled tasks of a type or pattern as lines of JSON.
     #[command(after_help = concat!(
         "Examples:",
@@ -288,6 +291,7 @@ pub(crate) async fn run(
         Command::Doctor => doctor::run(tasks, store).await,
         Command::Audit(args) => audit::run(operator, &args).await,
         Command::Log(args) => log::run(tasks, &args, store.format()).await,
+        Command::History(args) => history::run(operator, &args, store).await,
         Command::Export(args) => transfer::export(tasks, &args).await,
         Command::Import(args) => transfer::import(operator, &args).await,
         Command::Copy(args) => transfer::copy(operator, &args, store).await,

@@ -1,12 +1,15 @@
 //! The store that a command works on.
 
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use delayq_ops::quoted;
+use delayq_plugin::history::HistoryStore;
 use delayq_plugin::store::{Durability, MAX_MESSAGE_BYTES, MAX_REMEMBERED, StoreOptions};
-use delayq_plugin::{Limits, Namespace, TaskSubmitService};
+use delayq_plugin::{ColdStore, Limits, Namespace, TaskSubmitService};
 
 use crate::actor::read_name;
 use crate::failure::Failure;
@@ -27,6 +30,15 @@ pub(crate) struct StoreArgs {
     /// a profile
     #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "profile")]
     pub(crate) url: Option<String>,
+    /// The cold store behind it, if the application has one; or DELAYQ_COLD_URL beside DELAYQ_URL,
+    /// or `cold_url` in the profile or the file
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
+    pub(crate) cold_url: Option<String>,
+    /// The horizon of the cold store, such as 1h; or DELAYQ_HORIZON. Default 1h.
+    // An argument of a command that had this id would be taken for it.
+    #[arg(id = "cold_horizon", long = "horizon", global = true, help_heading = GLOBAL,
+        value_name = "SPAN", value_parser = read_span)]
+    pub(crate) horizon: Option<Duration>,
     /// The profile to use; or DELAYQ_PROFILE, or the one of `delayq profile use`.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -41,7 +53,7 @@ pub(crate) struct StoreArgs {
         value_parser = read_span)]
     pub(crate) timeout: Option<Duration>,
     /// The actor for the log of actions; or DELAYQ_ACTOR, or the system's user.
-    #[arg(long = "as", global = true, help_heading = GLOBAL, value_name = "NAME",
+    #[arg(id = "as_actor", long = "as", global = true, help_heading = GLOBAL, value_name = "NAME",
         value_parser = read_name)]
     pub(crate) actor: Option<String>,
     /// The form of the output. Times in documents are milliseconds since the epoch.
@@ -86,11 +98,13 @@ impl StoreArgs {
     /// secret is left out.
     pub(crate) fn on_this_store(&self, command: &str) -> String {
         let url = self.url.as_ref().filter(|url| !has_secret(url));
+        let cold = self.cold_url.as_ref().filter(|url| !has_secret(url));
         let config = self.config.as_ref().map(|file| file.display().to_string());
         let options = [
             ("--config", config.as_ref()),
             ("--profile", self.profile.as_ref()),
             ("--url", url),
+            ("--cold-url", cold),
             ("--namespace", self.namespace.as_ref()),
         ];
         let mut text = "delayq".to_owned();
@@ -171,6 +185,7 @@ pub(crate) async fn open_other(
 ) -> Result<TaskSubmitService, Failure> {
     let mut args = args.clone();
     (args.url, args.profile) = (Some(url.to_owned()), None);
+    (args.cold_url, args.horizon) = (None, None);
     args.namespace = Some(namespace.to_string());
     open_with(&args, &ProfileFile::read(args.config.as_deref())?).await
 }
@@ -205,13 +220,61 @@ pub(crate) fn namespace(args: &StoreArgs) -> Result<Namespace, Failure> {
 async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitService, Failure> {
     let (url, options) = place(args, file)?;
     let url = existing(&url)?;
+    let cold = cold_store(args, file)?;
     let limits = Limits {
         // The application may allow less, and does so when it sends.
         max_message_bytes: MAX_MESSAGE_BYTES,
         ..Limits::default()
     };
-    let tasks = TaskSubmitService::connect(&url, options).await?;
-    Ok(tasks.with_limits(limits))
+    let (namespace, timeout) = (options.namespace.clone(), options.call_timeout);
+    let tasks = match cold {
+        Some(cold) => TaskSubmitService::new(cold.open_existing(&url, options).await?),
+        None => TaskSubmitService::connect(&url, options).await?,
+    };
+    let tasks = tasks.with_limits(limits);
+    // The history of the environment or the file belongs to the store there.
+    let is_of_config = matches!(taken(args, file)?, Taken::Config);
+    let config = file.config()?;
+    match config.history_url().filter(|_| is_of_config) {
+        Some(url) => {
+            let history = HistoryStore::at(url, namespace, timeout)?;
+            Ok(tasks.with_history(Arc::new(history)))
+        }
+        None => Ok(tasks),
+    }
+}
+
+/// The cold store behind the store: that of the option, or of where the store is named.
+fn cold_store(args: &StoreArgs, file: &ProfileFile) -> Result<Option<ColdStore>, Failure> {
+    let config = file.config()?;
+    let of_place = match taken(args, file)? {
+        Taken::Option(_) => None,
+        Taken::Profile { name, .. } => file.profile(&name)?.cold_url.as_deref(),
+        Taken::Config => config.cold_url(),
+    };
+    let named = args.cold_url.as_deref().or(of_place);
+    if named.is_none() && config.cold_url().is_some() && !args.format().is_document() {
+        // If this fails, there is nobody to tell.
+        let _ = writeln!(
+            anstream::stderr(),
+            "note: the cold store of the configuration belongs to the store there; --cold-url \
+             names one for this store"
+        );
+    }
+    let Some(url) = named else {
+        if args.horizon.is_some() {
+            let text = "--horizon has no effect without a cold store: add --cold-url URL";
+            return Err(Failure::usage(text));
+        }
+        return Ok(None);
+    };
+    // The instances move the tasks: this command remembers ended ones longer than they do.
+    let cold = ColdStore::new(existing(url)?).moving_nothing();
+    let horizon = args.horizon.or(config.horizon());
+    Ok(Some(match horizon {
+        Some(horizon) => cold.horizon(horizon),
+        None => cold,
+    }))
 }
 
 /// The URL of a store, and the options to open it with.
@@ -267,7 +330,26 @@ fn existing(url: &str) -> Result<String, Failure> {
     let Some(place) = url.strip_prefix("sqlite:") else {
         return Ok(url.to_owned());
     };
+    existing_file(url)?;
     let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let options: Vec<_> = query
+        .split('&')
+        .filter(|option| !option.is_empty() && *option != "create=true")
+        .collect();
+    let query = match options.as_slice() {
+        [] => String::new(),
+        options => format!("?{}", options.join("&")),
+    };
+    Ok(format!("sqlite:{path}{query}"))
+}
+
+/// Refuses a URL of a file that is missing or empty.
+pub(crate) fn existing_file(url: &str) -> Result<(), Failure> {
+    let Some(place) = url.strip_prefix("sqlite:") else {
+        return Ok(());
+    };
+    let (path, _) = place.split_once('?').unwrap_or((place, ""));
     let path = path.strip_prefix("//").unwrap_or(path);
     let size = std::fs::metadata(path).map(|file| file.len());
     let problem = match size {
@@ -282,15 +364,7 @@ fn existing(url: &str) -> Result<String, Failure> {
         );
         return Err(Failure::NoStore(text));
     }
-    let options: Vec<_> = query
-        .split('&')
-        .filter(|option| !option.is_empty() && *option != "create=true")
-        .collect();
-    let query = match options.as_slice() {
-        [] => String::new(),
-        options => format!("?{}", options.join("&")),
-    };
-    Ok(format!("sqlite:{path}{query}"))
+    Ok(())
 }
 
 #[cfg(test)]

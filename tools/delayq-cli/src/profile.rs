@@ -29,6 +29,8 @@ pub(crate) struct Profile {
     pub(crate) url_env: Option<String>,
     /// The file that holds the URL; a relative path counts from the folder of the profiles.
     pub(crate) url_file: Option<PathBuf>,
+    /// The URL of the cold store behind it.
+    pub(crate) cold_url: Option<String>,
     /// The namespace; default: that of the environment or the file.
     pub(crate) namespace: Option<Namespace>,
 }
@@ -189,7 +191,9 @@ impl ProfileFile {
             return;
         };
         let own = self.rest.get("url").and_then(toml::Value::as_str);
-        let urls = self.profiles.values().filter_map(|one| one.url.as_deref());
+        let profiles = self.profiles.values();
+        let urls = profiles.flat_map(|one| [one.url.as_deref(), one.cold_url.as_deref()]);
+        let urls = urls.flatten();
         let has_secret = urls.chain(own).any(has_secret);
         let mode = fs::metadata(path).map_or(0, |file| file.permissions().mode());
         if has_secret && mode & 0o077 != 0 {
@@ -257,6 +261,7 @@ impl Profile {
             ("url", self.url.clone()),
             ("url_env", self.url_env.clone()),
             ("url_file", file),
+            ("cold_url", self.cold_url.clone()),
             ("namespace", namespace),
         ] {
             if let Some(text) = text {

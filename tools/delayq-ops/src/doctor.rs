@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use delayq_plugin::history::concern_of_records;
 use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{Error, InstanceInfo, Result, TaskSubmitService};
 
@@ -74,7 +75,10 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
              PostgreSQL with synchronous_commit on",
         ));
     }
-    let concerns = tasks.store().concerns().await.unwrap_or_default();
+    let mut concerns = tasks.store().concerns().await.unwrap_or_default();
+    if let Ok(waiting) = tasks.store().ends_status().await {
+        concerns.extend(concern_of_records(&waiting, tasks.clock().now()));
+    }
     findings.extend(concerns.into_iter().map(|one| {
         Finding::new(
             Severity::Warning,

@@ -50,7 +50,7 @@ pub use known_type::{known_type, known_types, known_types_among, nearest};
 pub use lmstfy::{
     LMSTFY_ATTRIBUTE, LMSTFY_TRIES, LmstfyError, LmstfyImport, LmstfyReport, lmstfy_type,
 };
-pub use operator::{DeadSelection, Operator};
+pub use operator::{DeadSelection, Operator, forget_history};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of, overview_of_all,
 };

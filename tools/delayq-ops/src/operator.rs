@@ -14,6 +14,7 @@ use delayq_plugin::{
 
 mod dead_selection;
 mod deed;
+mod history;
 mod listing;
 mod many;
 mod setting;
@@ -21,6 +22,7 @@ mod transfers;
 mod words;
 
 pub use dead_selection::DeadSelection;
+pub use history::forget_history;
 
 use self::deed::{is_no_deed, is_refusal};
 use self::many::DeadAction;

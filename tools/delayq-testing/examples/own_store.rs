@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
 use delayq_core::documents::{Expected, Folder, WriteOutcome};
+use delayq_core::history::{EndPosition, EndsStatus, WaitingEnd};
 use delayq_core::memory::MemoryStore;
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
@@ -18,8 +19,8 @@ use delayq_core::store::{
     Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Bucket, Chronicle, Documents, Lock, NewTask, Operate, Presence, Replies, Result, Store, TaskId,
-    TaskInfo, TaskState, TaskType, Timestamp, When,
+    Bucket, Chronicle, Documents, Ends, Lock, NewTask, Operate, Presence, Replies, Result, Store,
+    TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 /// Counts the calls of each operation.
@@ -270,6 +271,21 @@ impl Documents for CountingStore {
         self.count("remove_document")
             .remove_document(folder, name)
             .await
+    }
+}
+
+#[async_trait]
+impl Ends for CountingStore {
+    async fn ends(&self, limit: usize) -> Result<Vec<WaitingEnd>> {
+        self.count("ends").ends(limit).await
+    }
+
+    async fn remove_ends(&self, positions: &[EndPosition]) -> Result<u64> {
+        self.count("remove_ends").remove_ends(positions).await
+    }
+
+    async fn ends_status(&self) -> Result<EndsStatus> {
+        self.count("ends_status").ends_status().await
     }
 }
 

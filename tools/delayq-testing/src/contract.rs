@@ -45,6 +45,7 @@ mod ended;
 mod expiry;
 mod explain;
 mod fleet;
+mod history;
 mod instances;
 mod list;
 mod lock;
@@ -87,6 +88,12 @@ pub trait StoreUnderTest: Send + Sync + 'static {
 
     /// Lets `span` pass on the stores' clock: advances a virtual clock, or waits.
     async fn advance(&self, span: Duration);
+
+    /// True for a sentence that its author says the store does not keep. By default it keeps all.
+    fn leaves_out(&self, sentence: &str) -> bool {
+        let _ = sentence;
+        false
+    }
 }
 
 /// A damage to the stored data of one task, behind the store's back.

@@ -12,6 +12,12 @@ pub(super) fn configured(
     if let Some(url) = config.url {
         builder = builder.url(url.0);
     }
+    if let Some(cold) = config.cold_url {
+        builder = builder.cold_store(cold.0);
+    }
+    if let Some(horizon) = config.horizon {
+        builder = builder.horizon(horizon);
+    }
     if let Some(namespace) = config.namespace {
         builder = builder.namespace(namespace);
     }
@@ -32,6 +38,15 @@ pub(super) fn configured(
     }
     if let Some(most) = config.max_lock_expiries {
         builder = builder.max_lock_expiries(most);
+    }
+    if let Some(url) = config.history {
+        builder = builder.history(url.0);
+    }
+    if let Some(retention) = config.history_retention {
+        builder = builder.history_retention(retention);
+    }
+    if let Some(bytes) = config.history_buffer {
+        builder = builder.history_buffer(bytes);
     }
     if let Some(patterns) = config.only {
         builder = builder.only(patterns);

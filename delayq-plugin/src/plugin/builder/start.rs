@@ -14,10 +14,11 @@ use super::worker_plan::Surroundings;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
+use crate::history::{HistoryPlan, HistoryRetention, HistoryStore, Shipping, check_store};
 use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
-use crate::url::open_store;
+use crate::url::{ColdStore, open_store_with};
 use crate::workers::WorkerRegistry;
 
 /// Starts the plugin; see the method of the builder.
@@ -33,6 +34,7 @@ pub(super) async fn start(
     for listener in builder.listeners.0 {
         app.spawn(run_listener(listener, service.events()));
     }
+    let shipping = start_shipper(&service, &builder.history, &app);
     let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
     let store = service.store();
     let durability = store.durability().as_str();
@@ -44,6 +46,7 @@ pub(super) async fn start(
     Ok(DelayQueuePlugin {
         service,
         handlers,
+        shipping,
         config,
         own_grace,
         grace,
@@ -66,9 +69,11 @@ struct OpenedStore {
 async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
-    let opened = match builder.store.take() {
-        Some(store) => store,
-        None => open_store(&builder.url.0, builder.options.clone()).await?,
+    let opened = if let Some(store) = builder.store.take() {
+        store
+    } else {
+        let cold = cold_store(builder);
+        open_store_with(&builder.url.0, cold.as_ref(), builder.options.clone()).await?
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
@@ -79,7 +84,10 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
         service = service.with_metrics();
     }
     builder.settings.telemetry = service.telemetry.clone();
-    let service = service.with_stack(builder.middleware.clone());
+    let mut service = service.with_stack(builder.middleware.clone());
+    if let Some(history) = open_history(builder, &service).await? {
+        service = service.with_history(history);
+    }
     // A service that the application added belongs to another store, and takes precedence.
     if builder.components.get::<TaskSubmitService>().is_err() {
         builder.components.insert(service.clone());
@@ -87,6 +95,41 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
     Ok(OpenedStore {
         service,
         is_opened_here,
+    })
+}
+
+/// The history, if one is asked for. Its database is opened later, and may be away.
+async fn open_history(
+    builder: &DelayQueuePluginBuilder,
+    service: &TaskSubmitService,
+) -> Result<Option<Arc<HistoryStore>>, StartError> {
+    let Some(url) = &builder.history.url else {
+        return Ok(None);
+    };
+    let store = service.store();
+    let namespace = store.namespace().cloned().unwrap_or_default();
+    let history = HistoryStore::at(url, namespace, builder.options.call_timeout)?;
+    check_store(&**store).await?;
+    Ok(Some(Arc::new(history)))
+}
+
+/// Begins to ship the records of ended tasks.
+fn start_shipper(
+    service: &TaskSubmitService,
+    plan: &HistoryPlan,
+    app: &Handle,
+) -> Option<Shipping> {
+    let retention = HistoryRetention::of_all(plan.retention);
+    let shipper = service.history()?.shipper(retention);
+    Some(Shipping::start(shipper, app))
+}
+
+/// The store for tasks of the far future, if there is one.
+fn cold_store(builder: &DelayQueuePluginBuilder) -> Option<ColdStore> {
+    let cold = ColdStore::new(builder.cold.as_ref()?.0.as_str());
+    Some(match builder.horizon {
+        Some(horizon) => cold.horizon(horizon),
+        None => cold,
     })
 }
 
@@ -145,6 +188,10 @@ fn check(builder: &mut DelayQueuePluginBuilder) -> Result<(), StartError> {
     if builder.store.is_some() && !builder.opening.is_empty() {
         let options = builder.opening.join(", ");
         return Err(StartError::OptionsOfStore { options });
+    }
+    if builder.horizon.is_some() && builder.cold.is_none() {
+        let reason = "it has no effect without a cold store: add .cold_store(URL), or cold_url";
+        return Err(delayq_core::Error::invalid("horizon", reason).into());
     }
     if builder.plan.is_empty() {
         return Err(StartError::NoWorkers);

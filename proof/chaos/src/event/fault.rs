@@ -45,6 +45,10 @@ pub struct Plan {
     /// Whether a server stands before the store, which gives back at once what a claim has locked
     /// whose answer reached nobody.
     pub gives_back: bool,
+    /// Whether tasks are moved from one store to another: one that is moved late, as a store was
+    /// away, is due when it was moved.
+    #[serde(default)]
+    pub moves: bool,
     /// How many processors the run may use; 0: nobody counted them.
     pub processors: u32,
     /// What makes the run repeatable.

@@ -115,9 +115,11 @@ impl Kind {
     #[must_use]
     pub fn fits(self, store: StoreKind) -> bool {
         match self {
-            Self::KillRedis | Self::PauseRedis => store.is_redis() || store == StoreKind::Server,
+            Self::KillRedis | Self::PauseRedis => {
+                store.is_redis() || matches!(store, StoreKind::Server | StoreKind::Tiered)
+            }
             Self::KillPostgres | Self::PausePostgres | Self::EndSessions | Self::HoldSnapshot => {
-                store == StoreKind::Postgres
+                matches!(store, StoreKind::Postgres | StoreKind::Tiered)
             }
             Self::KillServer | Self::PauseServer => store == StoreKind::Server,
             Self::CutBefore
@@ -126,8 +128,8 @@ impl Kind {
             | Self::ClientKill
             | Self::ClientPause
             | Self::ScriptFlush
-            | Self::DebugSleep
-            | Self::MemoryFull
+            | Self::DebugSleep => store.is_redis() || store == StoreKind::Tiered,
+            Self::MemoryFull
             | Self::EvictionPolicy
             | Self::RedisClockAhead
             | Self::RedisClockBehind => store.is_redis(),
@@ -143,7 +145,11 @@ impl Kind {
             | Self::AddShards => store == StoreKind::RedisCluster,
             // What becomes of the files of one of several servers, the others make good.
             Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
-                !store.is_replicated() && !matches!(store, StoreKind::Server | StoreKind::Postgres)
+                !store.is_replicated()
+                    && !matches!(
+                        store,
+                        StoreKind::Server | StoreKind::Postgres | StoreKind::Tiered
+                    )
             }
             _ => true,
         }

@@ -69,6 +69,7 @@ impl Machine {
             incarnation: 1,
             folder: folder.to_owned(),
             url: url.clone(),
+            cold: None,
             lock_ms: LOCK_MS,
             seed: args.seed,
             duty,

@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn try_run(args: &Args) -> Result<Outcome> {
-    if args.store.is_replicated() {
+    if args.store.is_replicated() || args.store == StoreKind::Tiered {
         println!("INVALID: the power of one machine is what this takes away");
         return Ok(Outcome::Invalid);
     }

@@ -219,6 +219,7 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         dumps_ended: true,
         idle_types: idle_types(args.workers),
         gives_back: args.store == StoreKind::Server,
+        moves: args.store == StoreKind::Tiered,
         processors: processors(),
         seed: args.seed,
     }

@@ -64,6 +64,9 @@ pub enum StoreKind {
     RedisSentinel,
     /// A cluster of three masters, each with two replicas that confirm each write.
     RedisCluster,
+    /// Two stores as one: tasks that are due later wait in a PostgreSQL server, the others in a
+    /// redis-server; both sync before each answer.
+    Tiered,
     /// A delayq-server, on a redis-server that syncs before each answer.
     Server,
 }

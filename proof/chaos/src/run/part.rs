@@ -1,10 +1,12 @@
 //! What a process of a run is told to do: as JSON, in its environment.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
-use delayq_plugin::{hours, millis, open_store};
+use delayq_plugin::{Result, Store, SystemClock, hours, millis, open_store};
+use delayq_tiered::{TierOptions, TieredStore};
 use serde::{Deserialize, Serialize};
 
 use super::application::Place;
@@ -14,6 +16,11 @@ use crate::record::{Recorder, digest};
 pub(crate) const RETENTION: Duration = hours(24);
 /// The namespace of a run.
 pub(crate) const NAMESPACE: &str = "default";
+/// How far ahead a task is due that waits in the second store of a tier, how long before that it is
+/// moved, and how long the lock of a move lasts: about half the tasks of a run are moved.
+const HORIZON: Duration = millis(1_500);
+const LEAD: Duration = millis(1_000);
+const MOVE_LOCK: Duration = millis(1_000);
 /// How long a process waits before it tries again to open a store that does not open.
 const PATIENCE: Duration = millis(100);
 
@@ -28,6 +35,8 @@ pub(crate) struct Part {
     pub(crate) folder: PathBuf,
     /// The store, as this process reaches it.
     pub(crate) url: String,
+    /// The second store of a tier, for tasks that are due later.
+    pub(crate) cold: Option<String>,
     /// How long locks last.
     pub(crate) lock_ms: u64,
     /// That of the run.
@@ -86,13 +95,25 @@ impl Part {
     /// why.
     pub(crate) async fn place(&self, recorder: &Recorder) -> Place {
         loop {
-            match open_store(&self.url, options()).await {
+            match open(&self.url, self.cold.as_deref()).await {
                 Ok(store) => return Place::new(store, recorder, &self.folder),
                 Err(error) => eprintln!("the store does not open yet: {error}"),
             }
             tokio::time::sleep(PATIENCE).await;
         }
     }
+}
+
+/// Opens the store of a run: of one URL, or a tier of two.
+pub(crate) async fn open(url: &str, cold: Option<&str>) -> Result<Arc<dyn Store>> {
+    let hot = open_store(url, options()).await?;
+    let Some(cold) = cold else {
+        return Ok(hot);
+    };
+    let cold = open_store(cold, options()).await?;
+    let tier = TierOptions::new(HORIZON, &options());
+    let tier = tier.for_tests(LEAD, MOVE_LOCK, Arc::new(SystemClock));
+    Ok(TieredStore::open(hot, cold, tier)?)
 }
 
 /// The options of every store of a run.

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, open_store};
+use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis};
 use delayq_tests::postgres_server::PostgresServer;
 
 use super::application::Place;
 use super::door::Door;
 use super::failure::{Result, failure};
 use super::nodes::Nodes;
-use super::part::{Duty, NAMESPACE, Part, options};
+use super::part::{Duty, NAMESPACE, Part, open};
 use super::ping;
 use super::process::Process;
 use super::server::Server;
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) server: Option<Server>,
     /// The delayq-server in front of it.
     pub(crate) door: Option<Door>,
-    /// The server of a store in PostgreSQL.
+    /// The server of a store in PostgreSQL, or of the second store of a tier.
     pub(crate) postgres: Option<PostgresServer>,
     /// Several servers with their sentinels.
     pub(crate) watched: Option<Watched>,
@@ -94,14 +94,16 @@ impl Stage {
             watched,
             nodes,
             url,
+            cold,
         } = Backing::start(args, &data, clock.as_ref(), &recorder).await?;
         check_skew(args.skew_ms, watched.as_ref(), nodes.as_ref()).await?;
-        let store = open_store(&url, options()).await?;
+        let store = open(&url, cold.as_deref()).await?;
         let store = Arc::new(RecordedStore::new(store, recorder.clone()));
         let mut cast = Cast {
             args,
             folder,
             url,
+            cold,
             port: direct_port(server.as_ref(), door.as_ref()),
             clock,
             proxies: Proxies::start()?,
@@ -287,7 +289,7 @@ fn prepare_disk(
         mount(&data)?;
     } else if matches!(
         store,
-        StoreKind::Sqlite | StoreKind::Redis | StoreKind::Server
+        StoreKind::Sqlite | StoreKind::Redis | StoreKind::Server | StoreKind::Tiered
     ) {
         // The others wait for no disk.
         recorder.watch_disk(&data)?;
@@ -308,6 +310,7 @@ struct Backing {
     watched: Option<Watched>,
     nodes: Option<Nodes>,
     url: String,
+    cold: Option<String>,
 }
 
 impl Backing {
@@ -319,18 +322,21 @@ impl Backing {
         recorder: &Recorder,
     ) -> Result<Self> {
         let (mut server, mut door, mut watched, mut nodes) = (None, None, None, None);
-        let mut postgres = None;
+        let (mut postgres, mut cold) = (None, None);
         let environments = clock.map(|clock| clock.skewed(args.skew_ms)).transpose()?;
         let environments = environments.unwrap_or_default();
         let url = match args.store {
             StoreKind::Sqlite => format!("sqlite:{}", data.join("tasks.sqlite").display()),
-            StoreKind::Redis | StoreKind::RedisEverysec => {
-                let is_always = args.store == StoreKind::Redis;
+            StoreKind::Redis | StoreKind::RedisEverysec | StoreKind::Tiered => {
+                let is_always = args.store != StoreKind::RedisEverysec;
                 let sync = if is_always { "always" } else { "everysec" };
                 let preload = clock.map(|clock| clock.preload("redis", 0)).transpose()?;
                 let started = Server::start(data.to_owned(), sync, preload).await?;
                 let url = format!("redis://127.0.0.1:{}", started.port);
                 server = Some(started);
+                if args.store == StoreKind::Tiered {
+                    cold = Some(postgres.insert(PostgresServer::start(&[])).url());
+                }
                 url
             }
             StoreKind::Server => {
@@ -357,6 +363,7 @@ impl Backing {
             watched,
             nodes,
             url,
+            cold,
         })
     }
 }
@@ -366,6 +373,7 @@ struct Cast<'a> {
     args: &'a Args,
     folder: &'a Path,
     url: String,
+    cold: Option<String>,
     port: Option<u16>,
     clock: Option<Clock>,
     proxies: Proxies,
@@ -390,6 +398,7 @@ impl Cast<'_> {
             incarnation: 1,
             folder: self.folder.to_owned(),
             url,
+            cold: self.cold.clone(),
             lock_ms: self.args.lock_ms,
             seed: self.args.seed,
             duty,

@@ -59,6 +59,15 @@ impl Workload {
         }
     }
 
+    /// Tasks are due within this time.
+    #[must_use]
+    pub fn max_delay_ms(self, max_delay_ms: u64) -> Self {
+        Self {
+            max_delay_ms,
+            ..self
+        }
+    }
+
     /// Splits one of the types into so many shards.
     #[must_use]
     pub fn shards(self, shards: u32) -> Self {

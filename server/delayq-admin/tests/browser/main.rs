@@ -33,7 +33,7 @@ async fn held(act: impl AsyncFn() -> Result<(), CmdError>) {
 }
 
 /// Every page.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "/",
     "/type?name=mail.send",
     "/tasks?type=mail.send&state=scheduled",
@@ -48,6 +48,7 @@ const PAGES: [&str; 14] = [
     "/instances",
     "/log",
     "/health",
+    "/history?outcome=dead",
 ];
 
 /// A shop and a browser in front of it; `None` where there is no browser.

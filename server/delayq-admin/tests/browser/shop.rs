@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_admin::{Admin, Role, Viewer};
+use delayq_plugin::history::{HistoryStore, Life, LifeOutcome};
 use delayq_plugin::store::{
     AttemptEnd, Bucket, ClaimRequest, Figures, MemoryStore, Settlement, Spell, Step, StoreOptions,
 };
 use delayq_plugin::{
-    DelayQueueJob, InstanceId, InstanceInfo, SystemClock, TaskSubmitService, TaskType, minutes,
-    seconds,
+    Clock, DelayQueueJob, InstanceId, InstanceInfo, Namespace, SystemClock, TaskId,
+    TaskSubmitService, TaskType, minutes, seconds,
 };
 use tokio::net::TcpListener;
 
@@ -19,12 +20,24 @@ pub(crate) struct Shop {
     pub(crate) tasks: TaskSubmitService,
     /// Where the page is.
     pub(crate) address: String,
+    _folder: tempfile::TempDir,
 }
 
 impl Shop {
     pub(crate) async fn open() -> Self {
         let store = MemoryStore::new(Arc::new(SystemClock), StoreOptions::default());
-        let tasks = TaskSubmitService::new(Arc::new(store));
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("history").display());
+        let history = HistoryStore::at(&url, Namespace::default(), seconds(10)).unwrap();
+        let mut life = Life::new(
+            named("order.cancel"),
+            TaskId::new("order-3").unwrap(),
+            LifeOutcome::Dead,
+            SystemClock.now(),
+        );
+        life.error = Some("no van within 30 s".to_owned());
+        history.record(&[life]).await.unwrap();
+        let tasks = TaskSubmitService::new(Arc::new(store)).with_history(Arc::new(history));
         plant(&tasks).await;
         let admin = Admin::new(tasks.clone()).authorize(|_| Some(Viewer::new("ann", Role::Admin)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -32,7 +45,11 @@ impl Shop {
         // Mounted below a path, as in an application.
         let app = axum::Router::new().merge(admin.at("/shop"));
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { tasks, address }
+        Self {
+            tasks,
+            address,
+            _folder: folder,
+        }
     }
 
     /// How many tasks of a type are scheduled, and how many dead.

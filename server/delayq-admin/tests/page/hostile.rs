@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delayq_admin::{Admin, Role, Viewer};
+use delayq_plugin::history::{Life, LifeOutcome};
 use delayq_plugin::{Clock, DelayQueueJob, InstanceId, InstanceInfo, TaskId, TaskType};
 use scraper::{Html, Node};
 
@@ -45,6 +46,15 @@ struct Planted {
     paths: Vec<String>,
 }
 
+/// Records the end of a task with the text in all its fields.
+async fn end_in_history(shop: &Shop, name: &str, id: &str, text: &str) {
+    let (task_type, id) = (TaskType::new(name).unwrap(), TaskId::new(id).unwrap());
+    let mut life = Life::new(task_type, id, LifeOutcome::Dead, shop.clock.now());
+    let own = || Some(text.to_owned());
+    (life.group, life.project, life.holder, life.error) = (own(), own(), own(), own());
+    shop.history.record(&[life]).await.unwrap();
+}
+
 impl Planted {
     async fn new(text: &str) -> Self {
         let shop = Shop::empty();
@@ -58,8 +68,7 @@ impl Planted {
         };
         // A header that the rules refuse is left out.
         if shop.tasks.send(job("dead")).await.is_err() {
-            let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id("dead");
-            shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
+            shop.send(&name, "dead", Duration::ZERO).await;
         }
         shop.end_next(&name, crate::shop::dead(text)).await;
         if shop.tasks.send(job(&id)).await.is_err() {
@@ -78,9 +87,9 @@ impl Planted {
             .await
             .unwrap();
         if shop.tasks.send(job("later")).await.is_err() {
-            let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id("later");
-            shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
+            shop.send(&name, "later", Duration::ZERO).await;
         }
+        end_in_history(&shop, &name, &id, text).await;
         let query = |path: &str, fields: &[(&str, &str)]| format!("{path}?{}", encoded(fields));
         let of = ("type", &*name);
         let short: String = text.chars().take(300).collect();
@@ -113,6 +122,8 @@ impl Planted {
             "/log".to_owned(),
             query("/log", &[("actor", &short), ("text", &short)]),
             "/health".to_owned(),
+            "/history".to_owned(),
+            query("/history", &[("since", &format!("no time {short}"))]),
         ];
         Self { shop, paths }
     }

@@ -6,13 +6,13 @@ use delayq_admin::Role;
 use delayq_plugin::hours;
 use scraper::{Html, Selector};
 
-use crate::shop::{PAGES, Shop, ask, get};
+use crate::shop::{HISTORY_PAGES, PAGES, Shop, ask, get};
 
 #[tokio::test]
 async fn every_page_is_shown_with_and_without_tasks() {
     for shop in [Shop::empty(), Shop::busy().await] {
         let page = shop.page(Role::Admin);
-        for path in PAGES {
+        for path in PAGES.into_iter().chain(HISTORY_PAGES) {
             let answer = get(&page, path).await;
             assert_eq!(answer.status, 200, "{path}: {}", answer.text);
             let html = Html::parse_document(&answer.text);
@@ -89,6 +89,15 @@ async fn the_pages_say_what_there_is() {
         ("/log", "10.0.0.9"),
         ("/health", "<code>delayq resume sms.sent</code>"),
         ("/health", "/dead?type="),
+        ("/history", "no van for dead-2 within 30 s"),
+        ("/history?id=done-1", "✓</span> done"),
+        (
+            "/history?error=dead-3",
+            "/task?type=order.cancel&#38;id=dead-3",
+        ),
+        ("/history?outcome=expired", "No life"),
+        ("/history?since=yesterday", "yesterday"),
+        ("/history?error=van", "/history.jsonl?error=van"),
     ] {
         let text = get(&page, path).await.text;
         let text = text.replace("<span aria-hidden=\"true\">†</span>", "†");
@@ -198,4 +207,21 @@ async fn headers_let_nothing_in_and_files_are_kept() {
     );
     assert_eq!(get(&page, "/assets/0000/..%2fCargo.toml").await.status, 404);
     assert_eq!(get(&page, "/nowhere").await.status, 404);
+}
+
+#[tokio::test]
+async fn the_history_is_downloaded_as_lines_of_json() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Viewer);
+    let answer = get(&page, "/history.jsonl?outcome=dead").await;
+    assert_eq!(answer.header("content-type"), "application/x-ndjson");
+    let lines = answer.text.lines().map(serde_json::from_str);
+    let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().unwrap();
+    let ids: Vec<_> = lines
+        .iter()
+        .map(|life| life["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["dead-3", "dead-2", "dead-1"]);
+    let refused = get(&page, "/history.jsonl?since=yesterday").await;
+    assert_eq!(refused.status, 400);
 }

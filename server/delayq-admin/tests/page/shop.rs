@@ -7,12 +7,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
 use delayq_admin::{Admin, Role, Viewer};
+use delayq_plugin::history::{HistoryStore, KeptMessage};
 use delayq_plugin::store::{
-    AttemptEnd, Bucket, ClaimRequest, Figures, INSTANCE_EXPIRY, LoggedAction, MemoryStore,
-    Settlement, Spell, Step, StoreOptions,
+    AttemptEnd, Bucket, ClaimRequest, Ends, Figures, INSTANCE_EXPIRY, LoggedAction, MemoryStore,
+    Settlement, Spell, Step, StoreOptions, TypeSettings,
 };
 use delayq_plugin::{
-    Clock, DelayQueueJob, InstanceId, InstanceInfo, Store, TaskSubmitService, TaskType,
+    Clock, DelayQueueJob, InstanceId, InstanceInfo, Namespace, Store, TaskSubmitService, TaskType,
     VirtualClock, hours, minutes, seconds,
 };
 use http_body_util::BodyExt;
@@ -23,6 +24,8 @@ pub(crate) struct Shop {
     pub(crate) clock: VirtualClock,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) tasks: TaskSubmitService,
+    pub(crate) history: Arc<HistoryStore>,
+    _folder: tempfile::TempDir,
 }
 
 /// An answer that was read.
@@ -117,12 +120,19 @@ impl Shop {
             Arc::new(clock.clone()),
             StoreOptions::default(),
         ));
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("history").display());
+        let history = HistoryStore::at(&url, Namespace::default(), seconds(10)).unwrap();
+        let history = Arc::new(history);
         let tasks = TaskSubmitService::new(Arc::clone(&store) as Arc<dyn Store>)
-            .with_clock(Arc::new(clock.clone()));
+            .with_clock(Arc::new(clock.clone()))
+            .with_history(Arc::clone(&history));
         Self {
             clock,
             store,
             tasks,
+            history,
+            _folder: folder,
         }
     }
 
@@ -131,6 +141,7 @@ impl Shop {
         let shop = Self::empty();
         shop.clock.advance(hours(100));
         shop.serve(&["mail.send", "order.cancel"]).await;
+        shop.record("order.cancel").await;
         for number in 0..3 {
             shop.send("mail.send", &format!("order-{number}"), seconds(600))
                 .await;
@@ -143,6 +154,7 @@ impl Shop {
         }
         shop.run("order.cancel", "runs-1").await;
         shop.end("order.cancel", "done-1", AttemptEnd::Done).await;
+        shop.ship().await;
         shop.clock.advance(seconds(59));
         shop.figures("mail.send").await;
         shop.tasks.pause("sms.sent", None).await.unwrap();
@@ -165,6 +177,21 @@ impl Shop {
             .announce(&instance, INSTANCE_EXPIRY * 60)
             .await
             .unwrap();
+    }
+
+    /// Has the ends of a type recorded.
+    async fn record(&self, task_type: &str) {
+        let task_type = TaskType::new(task_type).unwrap();
+        let settings = TypeSettings::default().history(Some(KeptMessage::Nothing));
+        let configured = self.tasks.store().configure_type(&task_type, &settings);
+        configured.await.unwrap();
+    }
+
+    /// Brings the records that wait into the history.
+    async fn ship(&self) {
+        let waiting = self.store.ends(100).await.unwrap().into_iter();
+        let lives: Vec<_> = waiting.map(|end| end.life).collect();
+        self.history.record(&lives).await.unwrap();
     }
 
     pub(crate) async fn send(&self, task_type: &str, id: &str, delay: Duration) {
@@ -271,4 +298,10 @@ pub(crate) const PAGES: [&str; 24] = [
     "/instances",
     "/log?actor=bob&end=done",
     "/health",
+];
+
+/// The pages that read the history instead of the store.
+pub(crate) const HISTORY_PAGES: [&str; 2] = [
+    "/history",
+    "/history?type=order.cancel&outcome=dead&since=yesterday&error=van",
 ];

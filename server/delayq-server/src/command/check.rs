@@ -127,6 +127,11 @@ async fn stores(config: &Config, failed: &mut Vec<String>) {
             }
         }
     };
+    // A server opens it with its namespaces.
+    if let Some(cold) = config.cold_url.as_deref().filter(|_| server.is_none()) {
+        let checked = opened(config, cold, &Namespace::default()).await;
+        failed.extend(told("cold store", checked));
+    }
     let mut used = BTreeSet::new();
     for (name, namespace) in &config.namespaces {
         used.extend(namespace.pool.clone());

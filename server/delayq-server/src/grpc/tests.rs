@@ -28,6 +28,7 @@ use crate::server::Server;
 
 mod contract;
 mod dead;
+mod history;
 mod insight;
 mod moves;
 mod pull;
@@ -76,10 +77,16 @@ impl Site {
 
     /// A server in memory.
     pub(super) async fn open() -> Self {
+        Self::keeping(None).await
+    }
+
+    /// A server in memory with a history in this database.
+    pub(super) async fn keeping(history: Option<String>) -> Self {
         let config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
             store: "memory:".to_owned(),
             durability: "memory".to_owned(),
+            history,
             ..Config::default()
         };
         Self::of(Server::open(config).await.unwrap()).await

@@ -19,6 +19,7 @@ use crate::server::Server;
 mod callee;
 mod gauges;
 mod guide;
+mod history;
 mod limits;
 mod many;
 mod moves;

@@ -16,9 +16,10 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const MANY: u64 = u32::MAX as u64;
 
 /// Each option that is a number, with its least and its largest value. `*` stands for a name.
-pub(super) const RANGES: [(&str, u64, u64); 24] = [
+pub(super) const RANGES: [(&str, u64, u64); 25] = [
     ("max_message_bytes", 1, MESSAGE),
     ("remembered", 1, MAX_REMEMBERED as u64),
+    ("history_buffer", 1 << 20, i64::MAX as u64),
     ("namespaces.*.limits.rate", 1, MANY),
     ("namespaces.*.limits.max_pending", 1, i64::MAX as u64),
     ("namespaces.*.limits.max_message_bytes", 1, MESSAGE),

@@ -73,6 +73,7 @@ fn full() -> Value {
         "namespaces": {"NAME": {"limits": limits}},
         "limits": {"max_lock_expiries": 5, "token_rate": 1, "namespace": limits},
         "push": {"allow_ports": [22]},
+        "history_buffer": 1 << 20,
     });
     let config: Config = serde_json::from_value(text).unwrap();
     serde_json::to_value(config).unwrap()
@@ -109,10 +110,19 @@ fn with(option: &str, value: u64) -> Result<(), String> {
 #[test]
 fn every_number_has_a_range_beyond_which_it_is_refused() {
     let whole = full();
-    // Whatever else is not set is a place, and no number.
+    // Whatever else is not set is a place or a span, and no number.
     let mut unset = unset("", &whole);
     let is_place = |option: &String| {
-        let ends = ["listen", "socket", "pool", "address", "_token"];
+        let ends = [
+            "listen",
+            "socket",
+            "pool",
+            "address",
+            "_token",
+            "_url",
+            "history",
+            "_retention",
+        ];
         let files = ["certificate", "key", "client_ca", "_file"];
         ends.iter().chain(&files).any(|end| option.ends_with(end))
     };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use delayq_core::chronicle::{Action, ActionEnd};
-use delayq_plugin::store::{Expected, TypeSettings, TypeStats, WriteOutcome};
+use delayq_plugin::store::{Expected, KeptMessage, TypeSettings, TypeStats, WriteOutcome};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskId, TaskType, Timestamp};
 use tracing::info;
 
@@ -127,6 +127,12 @@ impl Mover {
         }
         if now.to == to {
             return refused(format!("it is in {} already", shown(to.as_ref())));
+        }
+        if self.place.has_cold_store(now.to.as_deref()) || self.place.has_cold_store(to.as_deref())
+        {
+            let reason = "the store of the server has a cold store, and its far tasks cannot be \
+                          moved: keep the namespace where it is";
+            return refused(reason.to_owned());
         }
         let next = PlaceRecord {
             v: PlaceRecord::VERSION,
@@ -275,6 +281,9 @@ impl Mover {
             None if is_empty => self.enter(view, Phase::Moving, Some(now.as_millis())).await,
             Some(_) if !is_empty => self.enter(view, Phase::Moving, None).await,
             Some(at) if now >= Timestamp::from_millis(at).plus(self.patience.retention) => {
+                if self.place.keeps_history() && old.store.ends_status().await?.waiting > 0 {
+                    return Ok(());
+                }
                 self.enter(view, Phase::Done, Some(at)).await
             }
             _ => Ok(()),
@@ -370,6 +379,10 @@ async fn copy_type(stats: &TypeStats, new: &Home, task_type: &TaskType) -> Resul
         .max_pending(stats.max_pending)
         .fleet_concurrency(stats.fleet_concurrency)
         .fleet_rate(stats.fleet_rate);
+    let settings = match stats.history {
+        Some(bytes) => settings.history(Some(KeptMessage::from_limit(bytes))),
+        None => settings,
+    };
     new.store.configure_type(task_type, &settings).await?;
     match stats.paused_until {
         None => new.store.resume(task_type).await,

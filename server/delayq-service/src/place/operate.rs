@@ -40,7 +40,12 @@ impl Operate for PlacedStore {
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         let view = self.view()?;
-        self.refuse_while_copied()?;
+        // What concerns the history alone is told to both stores, as submits wait for it.
+        let mut history = TypeSettings::default();
+        history.history = settings.history;
+        if *settings != history {
+            self.refuse_while_copied()?;
+        }
         view.new.store.configure_type(task_type, settings).await?;
         if let Some(old) = &view.old {
             // The old store stays closed for new tasks and keeps its shards.

@@ -196,6 +196,16 @@ impl Place {
         view.clone()
     }
 
+    /// True if tasks of the far future are in another store than the others.
+    pub(super) fn has_cold_store(&self, pool: Option<&str>) -> bool {
+        self.config.cold_store(pool).is_some()
+    }
+
+    /// True if the records of ended tasks are shipped.
+    pub(super) fn keeps_history(&self) -> bool {
+        self.config.history.is_some()
+    }
+
     /// How long an ended task is remembered.
     pub(super) fn retention(&self) -> Duration {
         self.options.retention
@@ -315,7 +325,11 @@ impl Place {
             Error::misconfigured(self.namespace.to_string(), reason, "and start again")
         })?;
         // A request waits for it, so it does not wait for a store that loads its data.
-        let store = open_store_once(url, self.options.clone()).await?;
+        let options = self.options.clone();
+        let store = match self.config.cold_store(pool) {
+            Some(cold) => cold.open_once(url, options).await?,
+            None => open_store_once(url, options).await?,
+        };
         let pool = pool.map(str::to_owned);
         Ok(Home {
             generation,

@@ -24,6 +24,7 @@ mod contract;
 mod edges;
 mod ledger;
 mod pushed;
+mod recorded;
 
 /// A move does not wait: a test says who has heard of it.
 const AT_ONCE: Patience = Patience {
@@ -63,7 +64,11 @@ struct Instance {
 
 impl Instance {
     async fn start(folder: &TempDir) -> Self {
-        let app = App::open(config(folder), Draining::default());
+        Self::start_with(config(folder)).await
+    }
+
+    async fn start_with(config: Config) -> Self {
+        let app = App::open(config, Draining::default());
         let app = app.await.unwrap();
         let shop = Namespace::new("shop").unwrap();
         let space = app.spaces.of(&shop).await.unwrap();

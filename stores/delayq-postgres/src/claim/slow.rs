@@ -236,13 +236,9 @@ fn take(
             cause
         }
         Claiming::Dead(task, cause, error) => {
-            if tx.follow(row, task.settled) {
-                tx.delta.totals.count(task.state);
-            } else {
-                row.end_attempt(task, now, &error);
-                row.last_error = Some(error);
-                tx.change(row);
-            }
+            row.end_attempt(task, now, &error);
+            row.last_error = Some(error);
+            tx.die(row, &before);
             cause
         }
     };

@@ -10,18 +10,23 @@ DECLARE
     v_id text;
     v_at bigint;
     v_flags smallint;
+    v_keep bigint;
+    v_tid tid;
     v_cancelled int := 0;
 BEGIN
-    SELECT id INTO v_type FROM types WHERE namespace = p_namespace AND name = p_name;
+    SELECT id, history INTO v_type, v_keep FROM types WHERE namespace = p_namespace AND name = p_name;
     FOR o_n, v_id IN SELECT u.n, u.id FROM unnest(p_ids) WITH ORDINALITY AS u(id, n) ORDER BY u.id, u.n
     LOOP
-        SELECT state, at, flags INTO o_state, v_at, v_flags FROM tasks
+        SELECT state, at, flags, ctid INTO o_state, v_at, v_flags, v_tid FROM tasks
             WHERE type = v_type AND id = v_id FOR UPDATE;
         IF NOT FOUND OR o_state > 2 AND v_at + p_retention <= v_now THEN
             o_outcome := 3;
         ELSIF o_state = 0 THEN
             o_outcome := 0;
             v_cancelled := v_cancelled + 1;
+            IF v_keep IS NOT NULL THEN
+                PERFORM record_ends_v1(p_namespace, v_keep, ARRAY[v_tid], 3, v_now);
+            END IF;
             UPDATE tasks t SET state = 4, at = v_now,
                     failures = nullif(coalesce(t.failures, 0) + coalesce(t.lock_expiries, 0), 0), EMPTIED
                 WHERE t.type = v_type AND t.id = v_id;

@@ -134,6 +134,8 @@ DECLARE
     v_before bigint := clock_us() / 1000 - p_retention;
     v_tids tid[];
     v_followed text[];
+    v_namespace text;
+    v_keep bigint;
 BEGIN
     IF p_state = 0 THEN
         SELECT array_agg(d.tid) INTO v_tids FROM (
@@ -144,6 +146,12 @@ BEGIN
             SELECT t.ctid AS tid FROM tasks t
                 WHERE t.type = p_type AND t.state = p_state AND t.state > 1
                 ORDER BY t.at, t.id LIMIT p_limit FOR UPDATE) d;
+    END IF;
+    IF p_state < 3 THEN
+        SELECT y.namespace, y.history INTO v_namespace, v_keep FROM types y WHERE y.id = p_type;
+        IF v_keep IS NOT NULL THEN
+            PERFORM record_ends_v1(v_namespace, v_keep, v_tids, 4, clock_us() / 1000);
+        END IF;
     END IF;
     WITH gone AS (
         DELETE FROM tasks t USING unnest(v_tids) AS d(tid) WHERE t.ctid = d.tid

@@ -1,13 +1,26 @@
 -- Ends of attempts, extensions, and the writes of what the store has decided. EMPTIED stands for
 -- the columns that the record of an ended task does not keep.
 
--- Ends running tasks that nothing follows as done. Answers their ids.
-CREATE FUNCTION end_done_v1(p_type int, p_ids text[], p_fences bigint[], p_now bigint)
-RETURNS text[] PINNED LANGUAGE plpgsql AS $$
+-- Ends running tasks that nothing follows as done. Answers their ids. p_keep: the bytes of a message
+-- that the record of an end keeps; NULL: ends are not recorded.
+CREATE FUNCTION end_done_v2(p_type int, p_ids text[], p_fences bigint[], p_now bigint,
+    p_namespace text, p_keep bigint) RETURNS text[] PINNED LANGUAGE plpgsql AS $$
 DECLARE
     v_ids text[];
     v_done int;
+    v_tids tid[];
 BEGIN
+    IF p_keep IS NOT NULL THEN
+        -- Those that are locked here are recorded, and only those end.
+        SELECT array_agg(d.tid), array_agg(d.id), array_agg(d.fence) INTO v_tids, p_ids, p_fences
+            FROM (
+                SELECT t.ctid AS tid, t.id, t.fence FROM unnest(p_ids, p_fences) AS s(id, fence)
+                    JOIN tasks t ON t.type = p_type AND t.id = s.id AND t.fence = s.fence
+                        AND t.flags & 4 = 0
+                    ORDER BY t.id FOR UPDATE OF t
+            ) d;
+        PERFORM record_ends_v1(p_namespace, p_keep, v_tids, 0, p_now);
+    END IF;
     WITH done AS (
         UPDATE tasks t SET state = 3, at = p_now, settled = t.fence, settled_by = 1,
             failures = coalesce(t.failures, 0) + coalesce(t.lock_expiries, 0) + 1, EMPTIED
@@ -31,14 +44,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_type int;
     v_is_limited boolean;
+    v_keep bigint;
 BEGIN
     o_is_freed := false;
-    SELECT id, is_limited INTO v_type, v_is_limited FROM types
+    SELECT id, is_limited, history INTO v_type, v_is_limited, v_keep FROM types
         WHERE namespace = p_namespace AND name = p_name;
     IF v_is_limited THEN
         SELECT is_held_back INTO o_is_freed FROM types WHERE id = v_type FOR UPDATE;
     END IF;
-    o_ids := end_done_v1(v_type, p_ids, p_fences, clock_us() / 1000);
+    o_ids := end_done_v2(v_type, p_ids, p_fences, clock_us() / 1000, p_namespace, v_keep);
     o_is_freed := o_is_freed AND cardinality(o_ids) > 0;
     IF o_is_freed THEN
         UPDATE types SET is_held_back = false WHERE id = v_type;

@@ -7,14 +7,21 @@ CREATE FUNCTION settle_within_v1(p_namespace text, p_name text, p_id text, p_fen
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_type int;
+    v_keep bigint;
     v_task tasks;
 BEGIN
-    SELECT y.id INTO v_type FROM types y WHERE y.namespace = p_namespace AND y.name = p_name;
+    SELECT y.id, y.history INTO v_type, v_keep FROM types y
+        WHERE y.namespace = p_namespace AND y.name = p_name;
     SELECT t.* INTO v_task FROM tasks t WHERE t.type = v_type AND t.id = p_id FOR UPDATE;
     IF v_task.state = 1 AND v_task.fence = p_fence THEN
         IF v_task.flags & 4 = 0 THEN
-            PERFORM end_done_v1(v_type, ARRAY[p_id], ARRAY[p_fence], clock_us() / 1000);
+            PERFORM end_done_v2(v_type, ARRAY[p_id], ARRAY[p_fence], clock_us() / 1000, p_namespace,
+                v_keep);
         ELSE
+            IF v_keep IS NOT NULL THEN
+                PERFORM record_ends_v1(p_namespace, v_keep, ARRAY(SELECT t.ctid FROM tasks t
+                    WHERE t.type = v_type AND t.id = p_id), 0, clock_us() / 1000);
+            END IF;
             -- The request that waits for this end becomes the task.
             PERFORM follow_v1(v_type, ARRAY[p_id], ARRAY[p_fence], ARRAY[1::smallint],
                 clock_us() / 1000);

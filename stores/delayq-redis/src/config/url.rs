@@ -21,7 +21,7 @@ const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
     redis-sentinel://[user:password@]host[:port],host[:port]/master[/db] or \
     redis-cluster://[user:password@]host[:port],host[:port]; rediss for TLS";
 
-const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, sentinel_user, sentinel_password";
+const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, pack, sentinel_user, sentinel_password";
 
 /// The problem, and what to write.
 type Fault = std::borrow::Cow<'static, str>;
@@ -221,6 +221,7 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
             let fault = "watermark is neither a number above 0 and up to 1 nor off";
             config.memory_watermark = Some(read_as(&value, fault)?);
         }
+        "pack" => config.pack = read_as(&value, "pack is neither off nor auto")?,
         "sentinel_user" => config.sentinel_user = Some(value),
         "sentinel_password" => config.sentinel_password = Some(value.into()),
         _ => return Ok(false),

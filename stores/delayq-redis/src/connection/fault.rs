@@ -240,9 +240,9 @@ pub(super) fn of_sentinel(mut error: Error) -> Error {
 /// out if the durability is assumed and the store does not wait for replicas.
 pub(crate) const GRANT: &str = "let it do so with \
     ACL SETUSER USER ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
-    +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +lindex +llen +lpush +lrange +ltrim +pexpire +publish +rename +role \
-    +sadd +script|load +select +sismember +spublish +srem +sscan +ssubscribe +subscribe +time +type +unlink +wait \
-    +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
+    +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +lindex +llen +lpos +lpush +lrange +lrem +lset +ltrim +pexpire +publish +rename +role +rpush \
+    +sadd +script|load +select +sismember +spublish +srem +sscan +ssubscribe +subscribe +time +type +unlink +wait +xadd \
+    +xdel +xlen +xrange +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
 
 /// The place for the user in [`GRANT`].
 const NO_NAME: &str = "USER ~";

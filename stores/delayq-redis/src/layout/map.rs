@@ -35,8 +35,7 @@ impl Named for Arc<Shard> {
 impl<S: Named> ShardMap<S> {
     /// The map of `layout`, with shards created by `make`.
     pub(crate) fn new(layout: Layout, make: impl Fn(crate::scripts::ShardId) -> S) -> Self {
-        let epochs = layout.epochs().iter();
-        let epochs = epochs.map(|epoch| epoch.shards().map(&make).collect());
+        let epochs = layout.shards().map(|shards| shards.map(&make).collect());
         Self {
             epochs: epochs.collect(),
             layout,

@@ -32,6 +32,7 @@ pub(crate) fn suffixes(
                 number,
                 suffix: *suffix,
                 count,
+                packs: false,
             };
             has(wanted, shard)
         };
@@ -86,6 +87,7 @@ mod tests {
                         number,
                         suffix,
                         count: shards,
+                        packs: false,
                     })] += 1;
                 }
                 let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());

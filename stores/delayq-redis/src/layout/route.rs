@@ -37,6 +37,8 @@ pub(crate) struct Route<'a> {
     pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
     /// A shard was completely empty before: the type may be missing from the list.
     pub(crate) is_new: bool,
+    /// A shard packs far tasks once the type is marked for that.
+    pub(crate) wants_to_pack: bool,
 }
 
 /// Submits tasks of one type.
@@ -51,6 +53,7 @@ pub(crate) async fn submit<'a>(
         task_type,
         outcomes: tasks.iter().map(no_answer).collect(),
         is_new: false,
+        wants_to_pack: false,
     };
     let map = shards.known(task_type);
     let mut rest = Vec::with_capacity(tasks.len());
@@ -121,6 +124,10 @@ impl Route<'_> {
                     }
                     Ok(Landing::New(outcome)) => {
                         self.is_new = true;
+                        Ok(outcome)
+                    }
+                    Ok(Landing::Packable(outcome)) => {
+                        self.wants_to_pack = true;
                         Ok(outcome)
                     }
                     Ok(Landing::Here(outcome)) => Ok(outcome),

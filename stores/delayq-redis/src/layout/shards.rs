@@ -120,6 +120,10 @@ impl Shards {
         if map.layout != known.layout {
             return Ok(());
         }
+        if self.is_marked(&map).await? {
+            tracing::error!(%task_type, "the stored layout has lost that the type packs tasks; restoring it");
+            return self.allow_packing(task_type).await;
+        }
         let now = map.layout.text();
         if let Some(layout) = self.next_layout(&map).await? {
             let next = layout.text();
@@ -130,6 +134,33 @@ impl Shards {
         }
         tracing::error!(%task_type, layout = now, "a shard has lost its data; creating it again");
         self.open_newest(&map, SealedSettings::default()).await
+    }
+
+    /// True if one of the newest shards may pack tasks, which the layout does not say.
+    async fn is_marked(&self, map: &TypeMap) -> Result<bool> {
+        for shard in map.newest().filter(|shard| !shard.keys.packs()) {
+            let split = shard.upkeep().setting("split").await?;
+            if split.is_some_and(|split| split.starts_with('P')) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Marks the type as one that may pack tasks, in the registry. Each shard is marked by its next
+    /// submit. From then on an earlier release, which knows no packed tasks, gets `Incompatible`.
+    pub(crate) async fn allow_packing(&self, task_type: &TaskType) -> Result<()> {
+        for _ in 0..MAX_TRIES {
+            if self.current(task_type).await?.layout.packs {
+                return Ok(());
+            }
+            let stored = registry::read(&self.cx, task_type).await?;
+            if !stored.layout.is_opening {
+                let packing = stored.layout.packing();
+                registry::change(&self.cx, task_type, &stored, &packing).await?;
+            }
+        }
+        Err(self.unsettled(task_type))
     }
 
     /// The layout that sealed one of the newest shards, if there is one.
@@ -167,7 +198,7 @@ impl Shards {
                         }
                     }
                     Knowledge::Nothing { split } => {
-                        is_outdated |= nth == 0 && *split != shard.keys.open;
+                        is_outdated |= nth == 0 && !shard.keys.is_open(split);
                         best.get_or_insert(found);
                     }
                 }
@@ -285,6 +316,9 @@ impl Shards {
             if let Some(most) = own.max_pending.filter(|_| map.is_second_newest(shard)) {
                 kept.max_pending = Some(kept.max_pending.unwrap_or(0).saturating_add(most));
             }
+            if map.is_second_newest(shard) {
+                kept.history = own.history;
+            }
             if own.is_empty && self.keeps_order {
                 empty.insert(shard.name());
             }
@@ -305,7 +339,7 @@ impl Shards {
         let opened = map.newest().zip(shares).map(|(shard, max_pending)| {
             let kept = SealedSettings {
                 max_pending,
-                ..kept
+                ..kept.clone()
             };
             shard.upkeep().open(kept)
         });

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A version, then for each epoch its number, its number of shards and, if a cluster had to be
-//! balanced, the suffix of each shard in its keys (0: none). A `+` at the end means that the newest
+//! balanced, the suffix of each shard in its keys (0: none). Version 2 is the same for a type whose
+//! shards may pack far tasks. A `+` at the end means that the newest
 //! epoch is being opened, and the older shards are not all sealed yet.
 
 use std::fmt::Write;
@@ -19,7 +20,9 @@ use delayq_core::operate::MAX_SHARDS;
 use crate::scripts::ShardId;
 
 /// The version of the stored format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The version of a layout whose shards pack no tasks, which earlier releases read.
+const UNPACKED: u32 = 1;
 /// Maximum number of epochs in a stored layout. This release creates at most [`MAX_LIVE_EPOCHS`];
 /// earlier ones created more.
 const MAX_EPOCHS: usize = 8;
@@ -43,6 +46,9 @@ pub(crate) struct Layout {
     epochs: Vec<Epoch>,
     /// True if the newest epoch must not be used yet.
     pub(crate) is_opening: bool,
+    /// True if the shards may pack tasks. An earlier release does not know packed tasks, and
+    /// refuses such a layout.
+    pub(crate) packs: bool,
 }
 
 /// The reason why a text is not a layout.
@@ -57,7 +63,7 @@ impl Epoch {
         self.suffixes.len()
     }
 
-    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> {
+    fn shards(&self, packs: bool) -> impl Iterator<Item = ShardId> {
         let (epoch, count) = (self.number, self.count());
         let suffixes = self.suffixes.iter().enumerate();
         suffixes.map(move |(number, suffix)| ShardId {
@@ -65,6 +71,7 @@ impl Epoch {
             number,
             suffix: *suffix,
             count,
+            packs,
         })
     }
 }
@@ -86,6 +93,7 @@ impl Default for Layout {
         Self {
             epochs: vec![whole],
             is_opening: false,
+            packs: false,
         }
     }
 }
@@ -130,6 +138,20 @@ impl Layout {
         }
     }
 
+    /// The same layout for shards that may pack tasks.
+    pub(crate) fn packing(&self) -> Self {
+        Self {
+            packs: true,
+            ..self.clone()
+        }
+    }
+
+    /// The shards of each epoch, oldest epoch first.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = impl Iterator<Item = ShardId>> {
+        let packs = self.packs;
+        self.epochs.iter().map(move |epoch| epoch.shards(packs))
+    }
+
     /// The same layout without these epochs; the newest one stays.
     pub(crate) fn without(&self, drained: &[u32]) -> Self {
         let newest = self.epochs.last().map(|newest| newest.number);
@@ -140,7 +162,8 @@ impl Layout {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut text = VERSION.to_string();
+        let version = if self.packs { VERSION } else { UNPACKED };
+        let mut text = version.to_string();
         for epoch in &self.epochs {
             // Writing to a string cannot fail.
             let _ = write!(text, " {}:{}", epoch.number, epoch.count());
@@ -157,11 +180,12 @@ impl Layout {
 
     pub(crate) fn parse(text: &str) -> Result<Self, Unread> {
         let mut words = text.split(' ');
-        match number(words.next().unwrap_or_default()) {
-            Some(VERSION) => {}
+        let packs = match number(words.next().unwrap_or_default()) {
+            Some(UNPACKED) => false,
+            Some(VERSION) => true,
             Some(newer) if newer > VERSION => return Err(Unread::Newer(newer)),
             _ => return Err(Unread::Damaged),
-        }
+        };
         let mut epochs: Vec<Epoch> = Vec::new();
         let mut is_opening = false;
         for word in words {
@@ -185,7 +209,11 @@ impl Layout {
         if epochs.len() < least || epochs.len() > MAX_EPOCHS {
             return Err(Unread::Damaged);
         }
-        Ok(Self { epochs, is_opening })
+        Ok(Self {
+            epochs,
+            is_opening,
+            packs,
+        })
     }
 }
 
@@ -233,7 +261,9 @@ mod tests {
             raised.opened().without(&[0, 2]).text(),
             "1 1:4 2:6:0,2,0,11,0,0"
         );
-        for layout in [whole, split, raised] {
+        let packing = raised.packing();
+        assert_eq!(packing.text(), "2 0:1 1:4 2:6:0,2,0,11,0,0 +");
+        for layout in [whole, split, raised, packing] {
             assert_eq!(Layout::parse(&layout.text()), Ok(layout));
         }
     }
@@ -288,7 +318,7 @@ mod tests {
         ] {
             assert_eq!(Layout::parse(bad), Err(Unread::Damaged), "{bad:?}");
         }
-        assert_eq!(Layout::parse("2 anything"), Err(Unread::Newer(2)));
+        assert_eq!(Layout::parse("3 anything"), Err(Unread::Newer(3)));
     }
 
     #[test]

@@ -155,10 +155,12 @@ mod tests {
         let granted: BTreeSet<_> = GRANT.split(" +").skip(1).map(str::to_owned).collect();
         let mut used = sent_by_some();
         let preflight = without_comments(Script::Preflight.lua().source());
-        let asked: BTreeSet<_> = named(&preflight).chain(used.clone()).collect();
+        let probe = without_comments(Script::FarProbe.lua().source());
+        let asked = named(&preflight).chain(named(&probe));
+        let asked: BTreeSet<_> = asked.chain(used.clone()).collect();
         used.extend(SENT.map(str::to_owned));
         for (script, _) in FILES {
-            if script == Script::Preflight {
+            if script == Script::Preflight || script == Script::FarProbe {
                 continue;
             }
             for command in called(script) {

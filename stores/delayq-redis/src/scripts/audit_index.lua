@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Checks some entries of one key other than the records: each must belong to a record, or to an
 -- ended task.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 which key: 1 due, 2 running, 3 locks, 4 dead, 6 trail, 7 meta (requests to run again), 8
 --   gone, 9 gone_old · 2 cursor · 3 "1" to mend
 -- Returns: the next cursor, 0 at the end · then the ids of bad entries

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Checks some tasks: each must be in one index, have a lock if and only if it is running, and a
 -- readable trail.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 cursor · 2 "1" to mend
 -- Returns: the next cursor, 0 at the end · then for each task checked: id · the letter of its
 --   state, as found or as mended · record · letters of the problems: n in no index, i in several, l

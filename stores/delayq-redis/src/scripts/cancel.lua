@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Cancels scheduled tasks and marks running ones. Drops requests to run them again.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 retention, ms · 2 maximum number of ends in one generation · 3.. different ids
 -- Returns: 1 if ends were forgotten early · split_of() if an id is not known, else "" · for each
 --   id: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
@@ -12,6 +12,10 @@ local now = clock()
 check_all()
 local meta = numbers_of_meta('again', 'gone', unpack(TOTALS))
 local records = call('HMGET', TASKS, unpack(ids))
+local far = far_of()
+if far then
+  far.bring(ids, records)
+end
 local answer, gone, running, scheduled, records_of = { 0, '' }, {}, {}, {}, {}
 local is_read = false
 for i, id in ipairs(ids) do
@@ -45,7 +49,9 @@ if #scheduled > 0 then
   local trails = call('HMGET', TRAIL, unpack(scheduled))
   for i, id in ipairs(scheduled) do
     ends[2 * i - 1] = id
-    ends[2 * i] = end_text('c', now, parse_trail(trails[i]), records_of[i])
+    local trail = parse_trail(trails[i])
+    ends[2 * i] = end_text('c', now, trail, records_of[i])
+    record_end(id, 'c', now, nil, trail, records_of[i])
   end
 end
 
@@ -66,6 +72,7 @@ if #scheduled > 0 then
   -- Requests dropped for running tasks must not be counted again.
   drop_requests(scheduled, #running > 0 and numbers_of_meta('again')[1] or meta[1])
   add_to_totals({ cancelled = #scheduled }, meta, 2)
+  write_ends()
   answer[1] = remember(ends, retention, most, now, meta[2]) and 1 or 0
 end
 return answer

@@ -97,6 +97,7 @@ pub(crate) fn reschedule(
         .number(retention_ms)
         .arg(&wake.channel)
         .arg(&wake.message)
+        .arg(keys.packing.settings())
 }
 
 /// Decodes the answer without its first field, which tells if the first due time became earlier.
@@ -141,6 +142,7 @@ pub(crate) fn update(
         .arg(fixed)
         .arg(tail)
         .number(retention_ms)
+        .arg(keys.packing.settings())
 }
 
 /// The answer to an update.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Locks due tasks, in one step: first tasks whose lock has expired, then due ones, by due time and
 -- id.
--- KEYS: the nine of model.lua · 10 hash, result of the caller's last claim: number (of the claim),
+-- KEYS: the ten of model.lua · 11 hash, result of the caller's last claim: number (of the claim),
 --   fence (the first), tasks, ends (of the locks, ms), dues (<id> <due, ms> for those due at
 --   another time than in their records)
 -- ARGV: 1 maximum number of tasks · 2 length of the locks, ms · 3 the caller's clock and its guard,
@@ -11,7 +11,7 @@
 --   · 10 starts of the fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake
 --   channel, or "" to publish nothing · 14 wake message · 15 "@<holder> ", the short identity of
 --   the claimer, or "" · 16 lock expiries that make a task poison that ran alone · 17 the number of
---   releases from which on locks of others than the claimer count
+--   releases from which on locks of others than the claimer count · 18 as of far_of()
 -- Returns: the server's time · the part cut off it, microseconds · the time that due times were
 --   compared with · the time of the next call or -1 · the first fence, followed by the others · ids
 --   of the locked tasks · their records · those with a history {index among the locked ones, due or
@@ -24,7 +24,7 @@
 --   the time that due times were compared with.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
+local CLAIM, number, unanswered = KEYS[11], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
 local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
 local max_alone, uncounted = tonumber(ARGV[16]), tonumber(ARGV[17])
@@ -40,11 +40,12 @@ local byte, VERSION_1 = string.byte, 49 -- '1'
 
 local now, _, past = clock()
 local guarded = math.min(now, caller_now)
-local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_concurrency')
+local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_concurrency', unpack(FAR_FIELDS))
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
 local words = call('HMGET', META, 'split', 'limited', 'fleet_rate')
+local far = far_of(ARGV[18], false, { unpack(meta, 7) })
 local split, is_limited = words[1] or '', words[2] == '1'
-if split == '' then
+if bare(split) == '' then
   most_running = meta[6] or most_running
   rate = words[3] and rate_of(words[3]) or rate
 end
@@ -55,7 +56,9 @@ end
 
 -- A sealed shard that is empty stays empty.
 local function split_told()
-  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  local has_packed = far and far.count() > 0
+  local is_empty = split == '-' and not has_packed and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+    and call('XLEN', ENDS) == 0
   return is_empty and '--' or split
 end
 
@@ -112,10 +115,18 @@ if rate then
   pace_of(rate, tat, now * 1000 + past)
   limit = math.min(limit, starts_left(rate))
 end
+-- No task is taken before a packed one that is due earlier.
+local bound, next_packed = guarded, nil
+if far and far.count() > 0 then
+  check_all()
+  local first_packed
+  first_packed, next_packed = far.open(now)
+  bound = math.min(guarded, (first_packed or guarded + 1) - 1)
+end
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
 local lost = #ids
 local slots = math.min(limit - lost, free_slots(most_running))
-local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, slots)
+local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(bound), 'LIMIT', 0, slots)
 if lost == 0 then
   ids = due_ids
 else
@@ -131,6 +142,9 @@ local function next_call()
   if next_due and next_due <= guarded and free_slots(most_running) == 0 then
     call('HSET', META, 'held_back', 1)
     next_due = nil
+  end
+  if next_packed then
+    next_due = math.min(next_due or next_packed, next_packed)
   end
   local next_time = math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
   if rate and next_time >= 0 and starts_left(rate) == 0 then
@@ -191,13 +205,16 @@ end
 
 -- Removes a task from its index: it is dead (p), or ends. For an ended task the state is
 -- remembered, with the last settled fence: the present holder has lost its lock.
-local function finish(id, letter, trail, record, state)
+local function finish(id, letter, trail, record, state, lock)
   stopped[#stopped + 1] = id
   ended[#ended + 1] = id
   ended[#ended + 1] = letter
   local total = letter == 'p' and 'died' or TOTAL_OF[letter]
   if total then
     totals[total] = (totals[total] or 0) + 1
+  end
+  if trail then
+    record_end(id, state or 'k', now, lock, trail, record)
   end
   local request = requests_of({ id }, requests)[id]
   if request then
@@ -273,15 +290,15 @@ local function look(i, id, record)
   local submitted, kind, number, rest = parse_record(record)
   local expiry = submitted and expiry_of(record, rest, due_of(submitted, kind, number))
   if sub(lock, -1) == '!' then
-    finish(id, 'c', trail, record, 'c')
+    finish(id, 'c', trail, record, 'c', lock)
   elseif counts and trail.expiries >= (is_alone and max_alone or max_expiries) then
     local company = is_alone and ', at last while it ran alone' or ''
     local problem =
       format('poison: its lock expired %.0f times%s; its process may have crashed', trail.expiries, company)
     note_error(trail, now, problem, problem, lock)
-    finish(id, 'p', trail)
+    finish(id, 'p', trail, record, nil, lock)
   elseif expiry and expiry <= guarded then
-    finish(id, 'e', trail, record, 'e')
+    finish(id, 'e', trail, record, 'e', is_lost and lock or nil)
   else
     if is_lost then
       local former = match(lock, ' @(%w+) ')
@@ -376,6 +393,7 @@ end
 if #ended > 0 then
   add_to_totals(totals, totals_before, 0)
 end
+write_ends()
 remember(ends, retention, most, now, meta[4])
 local next_time = next_call()
 if channel ~= '' and taken > 0 then

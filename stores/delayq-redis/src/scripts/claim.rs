@@ -51,6 +51,7 @@ pub(crate) fn command(
         .arg(record::holder_word(request.holder.as_ref()))
         .number(request.most_expiries(true))
         .number(request.uncounted())
+        .arg(keys.packing.settings())
 }
 
 /// Parameters of a claim that come from the store.

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Changes the settings of one type.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 max_pending · 2 fleet concurrency · 3 fleet rate: starts, their span in microseconds,
---   burst, separated by spaces. Each "-" for none and "" to keep it.
+--   burst, separated by spaces · 4 history, see ends.lua; a maximum after "?" is only for a shard
+--   without one. Each "-" for none and "" to keep it.
 -- Returns: split_of(). The fleet limits are not set if it is not "".
 check_hash(META)
 local split, is_written = split_of(), false
@@ -19,7 +20,13 @@ local function set(field, value)
 end
 
 set('max_pending', ARGV[1])
-if split == '' then
+local history = ARGV[4]
+local kept, first_most = match(history, '^(%d+) %?(%d+)$')
+if kept then
+  history = kept .. ' ' .. (match(call('HGET', META, 'history') or '', ' (%d+)$') or first_most)
+end
+set('history', history)
+if bare(split) == '' then
   local is_lifted = set('fleet_concurrency', ARGV[2])
   is_lifted = set('fleet_rate', ARGV[3]) or is_lifted
   -- The type may get shards from now on. If a worker has a limit of its own, its next claim refuses

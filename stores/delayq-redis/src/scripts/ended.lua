@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns some of the remembered ends in one state, in no order.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 generation: 8 the younger, 9 the older (the younger must be read first: it may become the
 --   older one meanwhile) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention, ms · 5
 --   not before this time, ms · 6 not after this one, ms

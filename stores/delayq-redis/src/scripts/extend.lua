@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Makes up to 128 locks of one type last longer, in one step, and marks them as those of a holder
 -- that runs nothing else, or not. Only the present lock's fence counts.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 length of the locks from now, ms · 2 "?" to mark them, or "" · then for each: id, fence
 -- Returns: the new end of the locks, ms · then for each 0 lock lost, 1 extended, 2 extended, cancel
 --   requested.

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns the facts about one task.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 retention, ms
 -- Returns: letter of its state · its time, ms · record · trail · lock · when the request to run it
 --   again is due, ms, or -1 · the result of gate(). For an ended task: its letter · 0 · "" · its
@@ -8,6 +8,13 @@
 local id, retention = ARGV[1], tonumber(ARGV[2])
 
 local record = call('HGET', TASKS, id)
+local far = not record and far_of()
+if far then
+  local packed, due = far.find(id)
+  if packed then
+    return { 's', due, packed, '', '', -1, gate() }
+  end
+end
 if record then
   local place, at = place_of(id)
   local waiting = requests_of({ id }, numbers_of_meta('again')[1])[id]

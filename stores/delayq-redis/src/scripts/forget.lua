@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Forgets some of the ended tasks in one state.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 generation: 9 the older, 8 the younger (the older must go first: entries hidden by the
 --   younger must not reappear) · 2 cursor · 3 state: d done, c cancelled, e expired · 4 retention,
 --   ms

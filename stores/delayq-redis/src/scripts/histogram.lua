@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Counts the scheduled tasks due between each bound and the next.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: bounds, ms, ascending
 -- Returns: the counts, one fewer than bounds.
 local counts = {}

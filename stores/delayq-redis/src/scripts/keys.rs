@@ -8,28 +8,43 @@ use std::fmt;
 use delayq_core::{Bucket, Error, Namespace, TaskId, TaskType};
 
 use super::Script;
+use super::packing::Packing;
 use super::record::{self, Damage};
 use crate::connection::Command;
 
 /// The keys of one shard, in the order in which every script takes them (see `model.lua`).
-const OF_A_SHARD: [&str; 9] = [
-    "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old",
+const OF_A_SHARD: [&str; 10] = [
+    "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old", "ends",
 ];
 
-/// The Redis type of each of the nine keys of a shard, in their order.
-pub(crate) const KINDS: [&str; 9] = [
-    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash",
+/// The Redis type of each of the ten keys of a shard, in their order.
+pub(crate) const KINDS: [&str; 10] = [
+    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash", "stream",
 ];
 
 /// The names of one namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyspace {
     namespace: Namespace,
+    packing: Packing,
 }
 
 impl Keyspace {
     pub(crate) fn new(namespace: Namespace) -> Self {
-        Self { namespace }
+        Self {
+            namespace,
+            packing: Packing::default(),
+        }
+    }
+
+    /// The same keys, of shards with this packing.
+    pub(crate) fn with(mut self, packing: Packing) -> Self {
+        self.packing = packing;
+        self
+    }
+
+    pub(crate) fn packing(&self) -> Packing {
+        self.packing
     }
 
     pub(crate) fn namespace(&self) -> &Namespace {
@@ -56,6 +71,7 @@ impl Keyspace {
             open: id.open(),
             keys: OF_A_SHARD.map(|name| format!("{stem}:{name}")),
             slot: slot_of_tag(&tag),
+            packing: self.packing,
             stem,
         }
     }
@@ -74,6 +90,11 @@ impl Keyspace {
     /// The set of all types.
     pub(crate) fn types(&self) -> String {
         format!("delayq:{{{}}}:types", self.namespace)
+    }
+
+    /// The set of the types whose ends are recorded, or were.
+    pub(crate) fn recorded(&self) -> String {
+        format!("delayq:{{{}}}:recorded", self.namespace)
     }
 
     /// The keys of the list of instances, in the order in which its scripts take them.
@@ -118,6 +139,8 @@ pub(crate) struct ShardId {
     pub(crate) suffix: u32,
     /// The number of shards in the epoch; 0 if unknown.
     pub(crate) count: usize,
+    /// Its tasks may be packed.
+    pub(crate) packs: bool,
 }
 
 impl ShardId {
@@ -127,6 +150,7 @@ impl ShardId {
         number: 0,
         suffix: 0,
         count: 1,
+        packs: false,
     };
 
     /// Its name: `EPOCH.NUMBER`, then `.SUFFIX` unless that is 0; empty for the whole type.
@@ -148,16 +172,18 @@ impl ShardId {
             number: usize::try_from(parts.next()?.ok()?).ok()?,
             suffix: parts.next().unwrap_or(Ok(0)).ok()?,
             count: 0,
+            packs: false,
         };
         (parts.next().is_none() && id.epoch > 0 && id.name() == name).then_some(id)
     }
 
     /// The field `split` of its meta while it takes new tasks: the number of shards in its epoch.
-    /// An unsharded type has no such field.
+    /// An unsharded type has no such field. A `P` comes first if its tasks may be packed.
     fn open(self) -> String {
+        let mark = if self.packs { "P" } else { "" };
         match self.epoch {
-            0 => String::new(),
-            _ => self.count.to_string(),
+            0 => mark.to_owned(),
+            _ => format!("{mark}{}", self.count),
         }
     }
 }
@@ -170,14 +196,28 @@ pub(crate) struct ShardKeys {
     pub(crate) open: String,
     /// The common beginning of its keys.
     pub(crate) stem: String,
-    /// Its nine keys.
-    pub(crate) keys: [String; 9],
+    /// Its ten keys.
+    pub(crate) keys: [String; 10],
     pub(crate) slot: u16,
+    /// When its tasks are packed. The names of packed tasks begin with `STEM:far:`, see
+    /// `far/far.lua`, which builds them: they follow from what is stored.
+    pub(crate) packing: Packing,
 }
 
 impl ShardKeys {
     pub(crate) fn task_type(&self) -> &TaskType {
         self.bucket.task_type()
+    }
+
+    /// True if `split`, the field of its meta, is that of a shard which takes new tasks. A shard
+    /// whose type may pack tasks gets its mark with the next submit.
+    pub(crate) fn is_open(&self, split: &str) -> bool {
+        self.open == split || self.open.strip_prefix('P') == Some(split)
+    }
+
+    /// True if its tasks may be packed.
+    pub(crate) fn packs(&self) -> bool {
+        self.open.starts_with('P')
     }
 
     /// The key with the result of the last claim of `instance`. It expires with the locks.
@@ -196,6 +236,16 @@ impl ShardKeys {
         format!("{}:reply:{id}", self.stem)
     }
 
+    /// The keys of packed tasks whose names do not follow from stored data, and their Redis types.
+    pub(crate) fn packed(&self) -> [(String, &'static str); 3] {
+        let key = |name: &str| format!("{}:far:{name}", self.stem);
+        [
+            (key("hours"), "zset"),
+            (key("minutes"), "zset"),
+            (key("open"), "hash"),
+        ]
+    }
+
     /// The key that holds the records, for messages.
     pub(crate) fn tasks(&self) -> String {
         format!("{}:tasks", self.stem)
@@ -205,6 +255,11 @@ impl ShardKeys {
     pub(crate) fn setting(&self, field: &str) -> Command {
         let meta = format!("{}:meta", self.stem);
         Command::read(&["HGET", &meta, field]).at(self.slot)
+    }
+
+    /// The stream of the records of its ends.
+    pub(crate) fn ends(&self) -> String {
+        format!("{}:ends", self.stem)
     }
 
     /// The channel of its wake-ups in a cluster.
@@ -286,6 +341,7 @@ mod tests {
             number,
             suffix,
             count: 12,
+            packs: false,
         })
     }
 
@@ -314,6 +370,7 @@ mod tests {
             number: 5,
             suffix: 0,
             count: 6,
+            packs: false,
         };
         let shard = keyspace("shop").shard(&task_type, id);
         assert_eq!(shard.tasks(), "delayq:{shop/order.cancel/2.5}:tasks");

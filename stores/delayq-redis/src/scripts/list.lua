@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns one page of the tasks in one state, by time and id.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 state: s scheduled, r running, k dead · 2 maximum number of tasks · 3 after this
 --   time, ms, or "" · 4 and this id
 -- Returns: 1 if there are more · the result of gate() · then for each: id · time, ms · record or ""

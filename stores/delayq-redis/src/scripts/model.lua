@@ -1,6 +1,6 @@
 -- Stored formats, and steps shared by several operations. Inserted before every operation.
 --
--- KEYS, the same nine for every operation, all in one hash slot:
+-- KEYS, the same ten for every operation, all in one hash slot:
 --   1 due       zset  id -> due, ms
 --   2 running   zset  id -> end of the lock, ms
 --   3 locks     hash  id -> "<fence> <attempt> <crc>", with "@<holder> " before the crc if the
@@ -20,13 +20,17 @@
 --                     see TOTALS), max_pending (scheduled tasks), refused (because of it), split
 --                     (see split_of), next (the shard map that sealed it), sealed_at (the fence
 --                     then), noted, noted_old (notes in gone and gone_old, see notes_in), again,
---                     again_scan (see again.lua)
+--                     again_scan (see again.lua), history, ends_bytes, ends_lost (see ends.lua),
+--                     far, far_chunk, far_buckets (see far/far.lua)
 --   8 gone, 9 gone_old
 --               hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
 --                     expired). Zeros before attempt as in a trail, except for "d", which needs
 --                     none. "! <id>" -> "d<ended, ms> <fence> 0 <+error, in hex>": the error of a
 --                     task that was settled as done before it started; in this format because of
 --                     the audits of earlier releases
+--  10 ends      stream of the records of ends, see ends.lua
+--
+-- Packed tasks are in other keys, see far/far.lua.
 --
 -- Record: 1{"s":<submitted, ms>,"a":<delay, ms> | "d":<due, ms>[,"x":..|,"xa":..][,"h":{..}],
 --   "c":"<crc>"}, a line feed and the message.
@@ -336,9 +340,15 @@ local function first(zset)
 end
 
 -- The kind of shard of these keys: "" for the only one of an unsharded type; the number of shards
--- created together with this one; "-" if sealed: it takes no id that it does not know.
+-- created together with this one; a "P" before that once the type may pack tasks, which the shard
+-- map says, too; "-" if sealed: it takes no id that it does not know.
 local function split_of()
   return call('HGET', META, 'split') or ''
+end
+
+-- The same without the mark.
+local function bare(split)
+  return sub(split, 1, 1) == 'P' and sub(split, 2) or split
 end
 
 -- "r" running, "k" dead, "s" scheduled, "?" in no index; and the time in that index.

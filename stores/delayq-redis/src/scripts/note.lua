@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Records the error of a task that was settled as done before it started.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 the fence that settled it · 3 a plus and the error, in hex
 -- Returns: 1 if it was recorded; 0 if another lock has settled the task, or it has an error
 --   already.

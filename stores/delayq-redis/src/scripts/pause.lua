@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Pauses claims until a time, or ends a pause.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 end of the pause, ms; 0: no pause · 2 wake channel · 3 wake message
 -- Returns: 1 if a pause became shorter · split_of().
 local pause_until, channel, message = tonumber(ARGV[1]), ARGV[2], ARGV[3]

@@ -26,6 +26,10 @@ end
 for _, command in ipairs({ 'ZCOUNT', 'ZRANGE', 'ZRANGEBYSCORE', 'ZADD', 'HSET', 'HSETNX' }) do
   need(command, of_type, 0, 0)
 end
+need('XLEN', of_type)
+need('XDEL', of_type, '0-1')
+need('XRANGE', of_type, '-', '+')
+need('XADD', of_type, '*', 'a', 0)
 for _, command in ipairs({ 'SADD', 'SISMEMBER', 'SSCAN' }) do
   need(command, types, 0)
 end

@@ -1,6 +1,7 @@
 //! Arguments and answers of `find.lua`, `list.lua`, `stats.lua` and `histogram.lua`.
 
 use delayq_core::fleet::FleetLimits;
+use delayq_core::history::KeptMessage;
 use delayq_core::machine::{self, Gate};
 use delayq_core::operate::{Cursor, Page, TypeStats};
 use delayq_core::store::MAX_BATCH;
@@ -13,8 +14,8 @@ use super::record::{self, Damage};
 use super::{Script, ShardKeys, id_of, state_of};
 use crate::connection::{Command, Fields};
 
-/// A task as returned by `find.lua` and `list.lua`.
-struct StoredTask {
+/// A task as returned by `find.lua`, `list.lua` and `far/page.lua`.
+pub(super) struct StoredTask {
     id: TaskId,
     state: TaskState,
     at: Timestamp,
@@ -41,6 +42,30 @@ impl StoredTask {
             lock: fields.bytes()?,
             again_at: fields.optional_time()?,
         })
+    }
+
+    /// A packed task: scheduled, without a history.
+    pub(super) fn packed(id: TaskId, at: Timestamp, record: Vec<u8>) -> Self {
+        Self {
+            id,
+            state: TaskState::Scheduled,
+            at,
+            record,
+            trail: Vec::new(),
+            lock: Vec::new(),
+            again_at: None,
+        }
+    }
+
+    /// The facts as a listing shows them: also those of a damaged task, as people look for them
+    /// there.
+    pub(super) fn listed(self, keys: &ShardKeys, gate: &Gate) -> TaskInfo {
+        let TaskFacts { mut info, damage } = self.shown(gate);
+        if let Some(damage) = damage {
+            let error = || keys.unreadable(info.id.as_str(), damage).to_string();
+            info.history.last_error.get_or_insert_with(error);
+        }
+        info
     }
 
     fn ended(self) -> Option<TaskInfo> {
@@ -148,19 +173,14 @@ pub(crate) fn list(
         .arg(cursor.map_or("", |cursor| cursor.id.as_str()))
 }
 
-/// A listing also shows damaged tasks, as people look for them there.
 pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) -> Result<Page> {
     let has_more = fields.flag()?;
     let gate = read_gate(&mut fields)?;
     let mut page = Page::default();
     while !fields.is_empty() {
         let id = id_of(&mut fields)?;
-        let TaskFacts { mut info, damage } = StoredTask::read(id, state, &mut fields)?.shown(&gate);
-        if let Some(damage) = damage {
-            let error = || keys.unreadable(info.id.as_str(), damage).to_string();
-            info.history.last_error.get_or_insert_with(error);
-        }
-        page.tasks.push(info);
+        let task = StoredTask::read(id, state, &mut fields)?;
+        page.tasks.push(task.listed(keys, &gate));
     }
     let last = page.tasks.last().filter(|_| has_more);
     page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
@@ -168,7 +188,7 @@ pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) 
 }
 
 /// Decodes the result of `gate.lua`.
-fn read_gate(fields: &mut Fields) -> Result<Gate> {
+pub(super) fn read_gate(fields: &mut Fields) -> Result<Gate> {
     let reading = fields.time()?.into();
     let paused_until = fields.optional_time()?;
     let fleet = read_fleet(fields)?;
@@ -199,6 +219,8 @@ fn read_fleet(fields: &mut Fields) -> Result<FleetLimits> {
 pub(crate) struct ShardStats {
     pub(crate) stats: TypeStats,
     pub(crate) split: String,
+    /// Packed tasks are due, which are not counted among the due ones.
+    pub(crate) has_packed_due: bool,
 }
 
 pub(crate) fn read_stats(mut fields: Fields, retention_ms: i64) -> Result<ShardStats> {
@@ -224,7 +246,13 @@ pub(crate) fn read_stats(mut fields: Fields, retention_ms: i64) -> Result<ShardS
     let retained = stats.now.as_millis().saturating_sub(retention_ms);
     let known_since = fields.time()?.max(Timestamp::from_millis(retained));
     stats.remembered_since = Some(known_since);
-    Ok(ShardStats { stats, split })
+    stats.history = super::ends::kept(&fields.text()?).map(KeptMessage::limit);
+    let has_packed_due = fields.flag()?;
+    Ok(ShardStats {
+        stats,
+        split,
+        has_packed_due,
+    })
 }
 
 pub(crate) fn histogram(keys: &ShardKeys, bounds: &[Timestamp]) -> Command {

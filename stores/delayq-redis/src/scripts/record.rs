@@ -137,10 +137,7 @@ pub(crate) fn decode(mut record: Vec<u8>) -> Result<Record, Damage> {
         return Err(Damage::Bad("its checksum is wrong"));
     }
     let (expiry, headers) = parse_fixed(head.fixed)?;
-    let due_at = match head.kind {
-        'a' => Timestamp::from_millis(head.submitted.saturating_add(head.time)),
-        _ => Timestamp::from_millis(head.submitted.max(head.time)),
-    };
+    let due_at = head.due_at();
     let decoded = Record {
         submitted_at: Timestamp::from_millis(head.submitted),
         due_at,
@@ -156,6 +153,30 @@ pub(crate) fn decode(mut record: Vec<u8>) -> Result<Record, Damage> {
         message: record,
         ..decoded
     })
+}
+
+/// What can be read of a record whose message is cut off, so that its checksum says nothing.
+#[derive(Debug, Default)]
+pub(crate) struct RecordPart {
+    pub(crate) submitted_at: Option<Timestamp>,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) headers: Headers,
+    pub(crate) message: Vec<u8>,
+}
+
+/// Reads the beginning of a record.
+pub(crate) fn decode_part(record: Vec<u8>) -> RecordPart {
+    let mut part = RecordPart::default();
+    let head_len = check_version(&record).unwrap_or(0);
+    let head = record.get(..head_len).unwrap_or_default();
+    let head = std::str::from_utf8(head).unwrap_or_default();
+    if let Ok(head) = RecordHead::parse(head) {
+        part.submitted_at = Some(Timestamp::from_millis(head.submitted));
+        part.due_at = Some(head.due_at());
+        part.headers = parse_fixed(head.fixed).map_or_else(|_| Headers::new(), |(_, all)| all);
+    }
+    part.message = salvage(record);
+    part
 }
 
 /// The length of the head, if the version of the record can be read.
@@ -188,6 +209,14 @@ struct RecordHead<'a> {
 impl<'a> RecordHead<'a> {
     fn parse(head: &'a str) -> Result<Self, Damage> {
         Self::parts(head).ok_or(Damage::Bad("its head is not of the known form"))
+    }
+
+    fn due_at(&self) -> Timestamp {
+        let ms = match self.kind {
+            'a' => self.submitted.saturating_add(self.time),
+            _ => self.submitted.max(self.time),
+        };
+        Timestamp::from_millis(ms)
     }
 
     fn parts(head: &'a str) -> Option<Self> {

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Schedules dead tasks again, with their attempts reset.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 wake channel · 2 wake message · 3 due time of the first, ms, or "" for now · 4 interval,
 --   ms · 5.. the selection, see dead.lua
 -- Returns: 1 if the first due time became earlier · due time of the next one, ms · where to

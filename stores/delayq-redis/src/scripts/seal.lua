@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Seals a shard: from now on it takes no id that it does not know, and drains.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 the shard map that seals it, from which a registry that has lost its last changes is
 --   restored
--- Returns: end of the pause, ms, or "" · max_pending or "" · 1 if it has never had a task, as far
---   as it knows, and so never will.
+-- Returns: end of the pause, ms, or "" · max_pending or "" · history or "" · 1 if it has never had
+--   a task, as far as it knows, and so never will.
 local layout = ARGV[1]
 
 local meta = numbers_of_meta('pause', 'max_pending', 'fence')
 call('HSETNX', META, 'sealed_at', text(meta[3] or 0))
 call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
-local is_empty = not meta[3] and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
-return { meta[1] and text(meta[1]) or '', meta[2] and text(meta[2]) or '', is_empty and 1 or 0 }
+local is_empty = not far_of() and not meta[3] and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  and call('XLEN', KEYS[10]) == 0
+return { meta[1] and text(meta[1]) or '', meta[2] and text(meta[2]) or '', call('HGET', META, 'history') or '',
+  is_empty and 1 or 0 }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Ends up to 128 attempts of one type, in one step; their ids differ. Only the present lock's fence
 -- counts. A request to run again replaces a task that ends.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 retention, ms · 2 maximum number of ends in one generation · 3 wake channel · 4 wake
 --   message · then for each: id, fence, end: D done, E expired, K succeeded<LF>line<LF>error dead,
 --   C<LF>line<LF>error dead as its record is damaged, R<ms> succeeded<LF>line<LF>error retry, L<ms>
@@ -81,9 +81,14 @@ local function finish(id, letter, kind, fence, lock)
   ends[2 * finished - 1], ends[2 * finished] = id, letter .. now_text .. ' ' .. lock
 end
 
--- Keeps the task: scheduled again, or dead. The trail counts the end of the attempt.
-local function keep(id, fence, kind, ending, lock)
-  local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
+local function trail_of(id)
+  return parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
+end
+
+-- The trail of a task that is kept, which counts the end of the attempt; and its due time, if it is
+-- scheduled again.
+local function kept_trail(id, fence, kind, ending, lock)
+  local trail = trail_of(id)
   local after, succeeded, note, line, problem =
     match(ending, '^%a(%d*) ?([^\t\n]*)\t?([^\n]*)\n([^\n]*)\n(.*)$')
   trail.settled, trail.settled_by = fence, END_OF[kind]
@@ -103,6 +108,11 @@ local function keep(id, fence, kind, ending, lock)
   if note ~= '' then
     trail.note = note
   end
+  return trail, due
+end
+
+-- Keeps the task: scheduled again, or dead.
+local function keep(id, trail, due)
   if due then
     earliest = math.min(earliest or due, due)
     dues[#dues + 1] = text(due)
@@ -136,12 +146,19 @@ for i = 1, count do
     if kind == 'R' or kind == 'K' then
       count_one('failed')
     end
+    local trail, due
+    if not letter and (not request or recording()) then
+      trail, due = kept_trail(id, fence, kind, ending, lock)
+    end
+    if is_last and recording() then
+      record_end(id, letter or 'k', now, lock, trail or trail_of(id), call('HGET', TASKS, id))
+    end
     if request then
       follow(id, fence, kind, request)
     elseif letter then
       finish(id, letter, kind, fence, lock)
     else
-      keep(id, fence, kind, ending, lock)
+      keep(id, trail, due)
     end
   elseif not is_repeated(id, fence, kind) then
     reply[#reply + 1] = i - 1
@@ -191,5 +208,6 @@ if #deaths > 0 then
   call('ZADD', DEAD, unpack(deaths))
 end
 add_to_totals(totals, meta, 3)
+write_ends()
 reply[2] = remember(ends, retention, most, now, began) and 1 or 0
 return reply

@@ -84,7 +84,8 @@ pub(crate) fn command(
         .arg(&wake.channel)
         .arg(&wake.message)
         .arg(&keys.open)
-        .arg(fence.unwrap_or(0).to_string());
+        .arg(fence.unwrap_or(0).to_string())
+        .arg(keys.packing.settings());
     for task in tasks {
         command.push(task.id.as_str());
         command.push(&task.record);
@@ -97,6 +98,8 @@ pub(crate) fn command(
 pub(crate) struct Submitted {
     /// The shard was completely empty before.
     pub(crate) is_new: bool,
+    /// The shard would have packed tasks if its type was marked for that.
+    pub(crate) wants_to_pack: bool,
     /// The first due time of the shard became earlier.
     pub(crate) is_earlier: bool,
     /// One for each task.
@@ -118,8 +121,10 @@ pub(crate) enum Landed {
 
 pub(crate) fn read(reply: RespValue) -> Result<Submitted> {
     let mut fields = reply.fields();
+    let news = fields.count()?;
     let mut submitted = Submitted {
-        is_new: fields.flag()?,
+        is_new: news & 1 != 0,
+        wants_to_pack: news & 2 != 0,
         is_earlier: fields.flag()?,
         landed: Vec::with_capacity(MAX_BATCH),
     };
@@ -176,7 +181,7 @@ mod tests {
     }
 
     fn answer(runs: &[RespValue]) -> RespValue {
-        RespValue::List([&[RespValue::Int(0), RespValue::Int(1)], runs].concat())
+        RespValue::List([&[0, 1].map(RespValue::Int), runs].concat())
     }
 
     #[test]

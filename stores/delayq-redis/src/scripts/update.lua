@@ -1,15 +1,20 @@
 #!lua flags=allow-oom
 -- Replaces the message of a scheduled task, and the part of its record between its time and its
 -- checksum, if that part is as the caller has seen it.
--- KEYS: the nine of model.lua.
+-- KEYS: the ten of model.lua.
 -- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the new record from that
---   part on · 4 retention, ms
+--   part on · 4 retention, ms · 5 as of far_of()
 -- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the
 --   part to use, with "": split_of().
 local id, fixed, tail, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 check_all()
-local record = call('HGET', TASKS, id)
+local far = far_of(ARGV[5])
+local records = { call('HGET', TASKS, id) }
+if far then
+  far.bring({ id }, records)
+end
+local record = records[1]
 if not record then
   local ended = remembered({ id }, retention, clock())[id]
   return { ended and sub(ended, 1, 1) or '', 0, split_of() }
@@ -28,5 +33,9 @@ local present = sub(record, rest, head - 17)
 if present ~= fixed then
   return { 'changed', 0, present }
 end
-call('HSET', TASKS, id, sub(record, 1, rest - 1) .. tail)
+record = sub(record, 1, rest - 1) .. tail
+call('HSET', TASKS, id, record)
+if far and place == 's' then
+  far.send(id, record, due, clock())
+end
 return { 'ok', place == 's' and due or due_of(submitted, kind, number), '' }

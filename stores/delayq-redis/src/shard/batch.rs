@@ -23,6 +23,8 @@ pub(crate) enum Landing {
     /// Like `Here`, in a shard that was completely empty before: the type may be missing from the
     /// list.
     New(SubmitOutcome),
+    /// Like `Here`, in a shard that packs far tasks once its type is marked for that.
+    Packable(SubmitOutcome),
     /// Not accepted: the shard is sealed and does not know the id. The task has to be sent to
     /// another one.
     Sealed(Prepared),
@@ -208,6 +210,7 @@ fn landing(
 ) -> Result<Landing> {
     match submitted.landed.get(nth) {
         Some(Landed::Here(found)) if submitted.is_new => Ok(Landing::New(*found)),
+        Some(Landed::Here(found)) if submitted.wants_to_pack => Ok(Landing::Packable(*found)),
         Some(Landed::Here(found)) => Ok(Landing::Here(*found)),
         Some(Landed::Sealed(fence)) => {
             let mut task = task.clone();

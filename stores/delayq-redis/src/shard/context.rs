@@ -11,6 +11,7 @@ use super::in_doubt::InDoubt;
 use super::wakeup_hub::WakeupHub;
 use crate::connection::Connections;
 use crate::memory_limit::Watermark;
+use crate::scripts::packing::Packing;
 use crate::scripts::submit::WakeCall;
 use crate::scripts::{Keyspace, Retention, ShardKeys, record};
 
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     pub(crate) keys: Keyspace,
     /// The retention of ended tasks.
     pub(crate) retention: Retention,
+    /// The maximum size of the records of ends of a shard, in bytes.
+    pub(crate) history_buffer: Option<u64>,
     /// The time limit of a call.
     pub(crate) timeout: Duration,
     pub(crate) hub: Arc<WakeupHub>,
@@ -31,12 +34,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `watermark`: the share of a server's memory up to which it gets new tasks.
+    /// `watermark`: the share of a server's memory up to which it gets new tasks. `packing`: when
+    /// far tasks are packed.
     pub(crate) fn new(
         connections: Connections,
         options: &StoreOptions,
         hub: Arc<WakeupHub>,
         watermark: Option<f64>,
+        packing: Packing,
     ) -> Arc<Self> {
         let retention = Retention {
             ms: record::span_ms(options.retention),
@@ -45,8 +50,9 @@ impl Context {
         let watermark = watermark.map(|share| Watermark::new(&connections, share));
         Arc::new(Self {
             batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
-            keys: Keyspace::new(options.namespace.clone()),
+            keys: Keyspace::new(options.namespace.clone()).with(packing),
             retention,
+            history_buffer: options.history_buffer,
             timeout: options.call_timeout,
             hub,
             in_doubt: InDoubt::default(),

@@ -1,8 +1,9 @@
 //! Upkeep of a shard: operations for operators and for a resize. Long work is done in chunks, so
 //! that no step blocks all others for long.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use delayq_core::history::{DEFAULT_HISTORY_BUFFER, EndsStatus, WaitingEnd};
 use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
@@ -12,8 +13,9 @@ use crate::connection::{Class, Command, RespValue};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::ended::{EndedScan, GENERATIONS};
+use crate::scripts::far::{self, FarAudit, Place, ScheduledPage};
 use crate::scripts::query::ShardStats;
-use crate::scripts::{Script, claim, dead, query};
+use crate::scripts::{Script, claim, dead, ends, query};
 
 /// The largest number that Lua keeps exact.
 const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -28,10 +30,12 @@ fn argument<T>(setting: Setting<T>, text: impl Fn(T) -> String) -> String {
 }
 
 /// Settings of a shard that new shards of its type inherit.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SealedSettings {
     pub(crate) pause_ms: Option<u64>,
     pub(crate) max_pending: Option<u64>,
+    /// The record of ends, as it is stored; empty for none.
+    pub(crate) history: String,
     /// It has never had a task, so it is drained already.
     pub(crate) is_empty: bool,
 }
@@ -50,9 +54,21 @@ impl Upkeep<'_> {
         if state.is_ended() {
             return self.list_ended(EndedScan::new(state, cursor, limit)).await;
         }
-        let command = query::list(&self.0.keys, state, cursor, limit);
+        let keys = &self.0.keys;
+        let mut packed = ScheduledPage::new(keys, cursor, limit);
+        let has_packed = keys.packs() && state == TaskState::Scheduled;
+        // First the packed ones: those that are unpacked meanwhile are found by the last step.
+        while has_packed && !packed.place.is_end() {
+            packed.read(self.0.run(Class::Main, packed.step()).await?)?;
+        }
+        let command = query::list(keys, state, cursor, limit);
         let fields = self.0.run(Class::Main, command).await?;
-        query::read_page(&self.0.keys, state, fields)
+        let page = query::read_page(keys, state, fields)?;
+        Ok(if has_packed {
+            packed.merged(page)
+        } else {
+            page
+        })
     }
 
     /// Goes through all remembered tasks, in small steps.
@@ -86,12 +102,40 @@ impl Upkeep<'_> {
     pub(crate) async fn stats(self) -> Result<ShardStats> {
         let command = self.0.keys.script(Script::Stats, 0);
         let retention_ms = self.0.cx.retention.ms;
-        query::read_stats(self.0.run(Class::Main, command).await?, retention_ms)
+        let fields = self.0.run(Class::Main, command).await?;
+        let mut found = query::read_stats(fields, retention_ms)?;
+        if found.has_packed_due {
+            let mut due = [0];
+            let bounds = [
+                Timestamp::ZERO,
+                found.stats.now.plus(Duration::from_millis(1)),
+            ];
+            self.count_packed(&bounds, &mut due).await?;
+            found.stats.due = found
+                .stats
+                .scheduled
+                .min(found.stats.due + due.iter().sum::<u64>());
+        }
+        Ok(found)
     }
 
     pub(crate) async fn histogram(self, bounds: &[Timestamp]) -> Result<Vec<u64>> {
         let command = query::histogram(&self.0.keys, bounds);
-        query::read_histogram(self.0.run(Class::Main, command).await?)
+        let mut counts = query::read_histogram(self.0.run(Class::Main, command).await?)?;
+        if self.0.keys.packs() {
+            self.count_packed(bounds, &mut counts).await?;
+        }
+        Ok(counts)
+    }
+
+    /// Adds the numbers of packed tasks between these bounds.
+    async fn count_packed(self, bounds: &[Timestamp], counts: &mut [u64]) -> Result<()> {
+        let mut place = Place::start();
+        while !place.is_end() {
+            let command = far::histogram(&self.0.keys, &place, bounds);
+            place = far::read_histogram(self.0.run(Class::Main, command).await?, counts)?;
+        }
+        Ok(())
     }
 
     /// Requeues the tasks selected by `scan`; `plan` advances with each of them.
@@ -181,7 +225,55 @@ impl Upkeep<'_> {
         let command = command.arg(argument(max_pending, exact));
         let command = command.arg(argument(settings.fleet_concurrency, concurrency));
         let command = command.arg(argument(settings.fleet_rate, claim::rate_text));
+        let history = |kept| ends::setting(kept, self.0.cx.history_buffer);
+        let command = command.arg(argument(settings.history, history));
         self.0.run(Class::Main, command).await?.text()
+    }
+
+    /// The oldest records of ends, until their size is `most` bytes.
+    pub(crate) async fn oldest_ends(self, limit: usize, most: usize) -> Result<Vec<WaitingEnd>> {
+        let (mut all, mut after, mut bytes) = (Vec::new(), "-".to_owned(), 0);
+        let mut count = 1;
+        while all.len() < limit && bytes < most {
+            let command = ends::oldest(&self.0.keys, &after, count.min(limit - all.len()));
+            let answer = self.0.cx.connections.call(Class::Main, command).await?;
+            let page = ends::read_oldest(&self.0.keys, answer.fields())?;
+            let Some(last) = page.last else {
+                break;
+            };
+            if let Some(place) = page.damaged
+                && let Some(left_out) = self.0.cx.log.admit()
+            {
+                let key = self.0.keys.ends();
+                tracing::error!(
+                    key,
+                    place,
+                    left_out,
+                    "the record of an end cannot be read: XDEL it"
+                );
+            }
+            after = format!("({last}");
+            bytes += page.bytes;
+            count = ends::next_count(count, page.bytes);
+            all.extend(page.waiting);
+        }
+        Ok(all)
+    }
+
+    /// Removes records of ends, given by place and size. Returns the number that was still there.
+    pub(crate) async fn take_ends(self, places: &[(&str, &str)]) -> Result<u64> {
+        let command = ends::take(&self.0.keys, places);
+        self.0.run(Class::Main, command).await?.count()
+    }
+
+    /// The state of its records.
+    pub(crate) async fn ends_status(self) -> Result<EndsStatus> {
+        let command = ends::status(&self.0.keys);
+        let mut status = ends::read_status(self.0.run(Class::Main, command).await?)?;
+        if status.limit == 0 {
+            status.limit = self.0.cx.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER);
+        }
+        Ok(status)
     }
 
     /// Removes everything about a type without tasks. Returns the numbers of its scheduled, running
@@ -212,6 +304,7 @@ impl Upkeep<'_> {
         Ok(SealedSettings {
             pause_ms: number()?,
             max_pending: number()?,
+            history: fields.text()?,
             is_empty: fields.flag()?,
         })
     }
@@ -221,6 +314,7 @@ impl Upkeep<'_> {
         let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
         let command = self.0.keys.script(Script::Open, 32).arg(&self.0.keys.open);
         let command = command.arg(text(kept.pause_ms)).arg(text(kept.max_pending));
+        let command = command.arg(kept.history);
         self.0.run(Class::Main, command).await.map(drop)
     }
 
@@ -232,6 +326,18 @@ impl Upkeep<'_> {
         repair: bool,
         report: &mut AuditReport,
     ) -> Result<()> {
+        // First the packed ones: what is unpacked to be repaired is found by the last step.
+        let mut packed = FarAudit::new(repair);
+        while self.0.keys.packs() && !packed.place.is_end() {
+            let fields = self.0.run(Class::Main, packed.step(&self.0.keys)).await?;
+            packed.read(fields, &belongs, report)?;
+            while let Some(unpack) = packed.unpack(&self.0.keys) {
+                packed.read_unpacked(self.0.run(Class::Main, unpack).await?)?;
+            }
+        }
+        if let Some(correct) = packed.end(&self.0.keys, report) {
+            self.0.run(Class::Main, correct).await?;
+        }
         let mut audit = Audit { repair, report };
         for index in INDEXES {
             let mut cursor = "0".to_owned();

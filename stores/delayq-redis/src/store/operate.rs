@@ -63,6 +63,10 @@ impl Operate for RedisStore {
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         settings.check()?;
+        if matches!(settings.history, Setting::To(_)) {
+            // Before the first record, so that none is overlooked.
+            self.note_recorded(task_type).await?;
+        }
         refuse_limit(task_type, settings, settings.shards.unwrap_or(1))?;
         if let Setting::To(most) = settings.max_pending {
             let count = self.shards.current(task_type).await?.newest().count();
@@ -191,13 +195,13 @@ impl Operate for RedisStore {
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
         let map = self.shards.current(task_type).await?;
         let shard = match map.all().collect::<Vec<_>>()[..] {
-            [only] if only.keys.open.is_empty() => Arc::clone(only),
+            [only] if only.keys.bucket.shard_name().is_empty() => Arc::clone(only),
             _ => return Err(refuse_sharded(task_type)),
         };
         // Tests the right to do so, which is not checked at the start. No type has this name.
         self.unlist("").await?;
         let (in_use, split) = shard.upkeep().drop_type().await?;
-        if !split.is_empty() {
+        if !shard.keys.is_open(&split) && !split.is_empty() {
             return Err(refuse_sharded(task_type));
         }
         if let [scheduled, running, dead] = in_use
@@ -275,7 +279,7 @@ async fn ask_all<T, A: Future<Output = Result<(T, String)>>>(
         let (mut all, mut is_outdated) = (Vec::new(), false);
         for (shard, answer) in map.all().zip(answers) {
             let (answer, split) = answer?;
-            is_outdated |= map.is_newest(shard) && split != shard.keys.open;
+            is_outdated |= map.is_newest(shard) && !shard.keys.is_open(&split);
             all.push(answer);
         }
         if !is_outdated {
@@ -310,7 +314,7 @@ async fn set_settings(
     let is_kept =
         settings.fleet_concurrency == Setting::Keep && settings.fleet_rate == Setting::Keep;
     let whole = match bound {
-        Setting::Keep if is_kept => return Ok(()),
+        Setting::Keep if is_kept && settings.history == Setting::Keep => return Ok(()),
         Setting::To(most) => Some(most),
         Setting::Unset | Setting::Keep => None,
     };
@@ -336,14 +340,27 @@ async fn set_settings(
         let answers = join_all(set).await;
         let mut is_outdated = false;
         for (shard, split) in map.newest().zip(answers) {
-            is_outdated |= split? != shard.keys.open;
+            is_outdated |= !shard.keys.is_open(&split?);
         }
         if !is_outdated {
-            return Ok(());
+            return record_older(&map, settings).await;
         }
         shards.refresh(task_type, &map).await?;
     }
     Err(shards.unsettled(task_type))
+}
+
+/// Tells the shards that take no new tasks whether the ends of theirs are recorded.
+async fn record_older(map: &TypeMap, settings: &TypeSettings) -> Result<()> {
+    let mut own = TypeSettings::default();
+    own.history = settings.history;
+    if own == TypeSettings::default() {
+        return Ok(());
+    }
+    let older = map.older();
+    let set = older.map(|shard| shard.upkeep().configure(Setting::Keep, &own));
+    let answers = join_all(set).await;
+    answers.into_iter().try_for_each(|set| set.map(drop))
 }
 
 /// The part of `settings` that removes fleet limits: a resize in the same change needs that first.

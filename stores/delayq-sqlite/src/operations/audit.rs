@@ -10,7 +10,7 @@ use delayq_core::state::TaskState;
 
 use crate::error::Outcome;
 use crate::rows::{
-    FollowUp, Status, TaskRecord, TypeTasks, code, end_task, is_time, select_records, signed,
+    FollowUp, Status, TaskRecord, TypeTasks, bury, code, end_task, is_time, select_records, signed,
 };
 
 /// Maximum number of rows read in one step: some milliseconds of work.
@@ -192,7 +192,7 @@ fn audit_row(tasks: &mut TypeTasks<'_>, record: &TaskRecord, audit: &mut Audit) 
     }
     if let Some(what) = record.fatal_damage() {
         if audit.repairs {
-            tasks.bury(record, &what)?;
+            bury(tasks, record, &what)?;
         }
         audit.add(&record.id, what);
         return Ok(());

@@ -82,6 +82,7 @@ pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
 pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
     settings.max_pending.apply(&mut tasks.row.max_pending);
     settings.apply_fleet(&mut tasks.row.fleet);
+    settings.history.apply(&mut tasks.row.history);
     tasks.row.touch();
 }
 

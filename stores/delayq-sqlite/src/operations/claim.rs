@@ -9,9 +9,9 @@ use delayq_core::task::ClaimedTask;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
+use crate::rows;
 use crate::rows::{
-    FollowUp, TaskRecord, Texts, Tx, TypeTasks, code, end_task, refuse_snapshot, select_records,
-    signed,
+    TaskRecord, Texts, Tx, TypeTasks, code, die, end_task, refuse_snapshot, select_records, signed,
 };
 
 const SELECT_REACHED: &str = select_records!(
@@ -131,13 +131,11 @@ fn take(
         }
         Claiming::Dead(task, cause, error) => {
             tasks.row.totals.count(task.state);
-            if !FollowUp::start(tasks, &record.row, task.settled)? {
-                let texts = Texts {
-                    error: Some(&error),
-                    ..Texts::default()
-                };
-                tasks.change_texts(&record.row, &task, &texts)?;
-            }
+            let texts = Texts {
+                error: Some(&error),
+                ..Texts::default()
+            };
+            die(tasks, &record.row, &task, &texts)?;
             cause
         }
     };
@@ -158,7 +156,7 @@ fn no_fence(tasks: &TypeTasks<'_>) -> Error {
 /// Moves a task with a damaged id or state to dead.
 fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, claimed: &mut Claimed) -> Outcome<()> {
     let error = record.fatal_damage().unwrap_or_default();
-    let id = tasks.bury(record, &error)?;
+    let id = rows::bury(tasks, record, &error)?;
     tasks.row.totals.count(TaskState::Dead);
     claimed.ended.push(ClaimEnd::new(id, EndCause::Corrupt));
     Ok(())

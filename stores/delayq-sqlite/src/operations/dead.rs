@@ -9,7 +9,10 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, TaskRecord, TypeTasks, code, select_records, signed};
+use crate::rows::{
+    FollowUp, TaskRecord, TaskRow, TypeTasks, code, record_removal, select_records, select_rows,
+    signed,
+};
 
 /// Maximum number of tasks read in one step: some milliseconds of work, so that claims need not
 /// wait longer.
@@ -20,6 +23,8 @@ const SELECT_DEAD: &str = select_records!(
     "INDEXED BY tasks_place WHERE type = ?1 AND state = 2 AND at < ?2 AND (at, id) > (?3, ?4) \
      ORDER BY at, id LIMIT ?5"
 );
+const PURGED: &str =
+    select_rows!("INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3");
 const PURGE_BODIES: &str = "DELETE FROM bodies WHERE seq IN (SELECT seq FROM tasks \
      INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3)";
 const PURGE: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks \
@@ -90,7 +95,10 @@ pub(crate) fn scan(
             continue;
         };
         match operation {
-            DeadOperation::Discard => tasks.remove(&record.row)?,
+            DeadOperation::Discard => {
+                record_removal(tasks, &record.row)?;
+                tasks.remove(&record.row)?;
+            }
             DeadOperation::Requeue(interval) => {
                 let before = u32::try_from(scan.changed.len()).unwrap_or(u32::MAX);
                 let due_at = started.plus(interval.saturating_mul(before));
@@ -134,6 +142,11 @@ fn read_dead(tasks: &TypeTasks<'_>, before: i64, scan: &mut Scan) -> Outcome<Vec
 /// `None` once there are none left.
 pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Option<u64>> {
     let key = (tasks.row.id, code(state), signed(STEP_TASKS));
+    if !state.is_ended() && tasks.row.history.is_some() {
+        for row in tasks.query(PURGED, key, TaskRow::read)? {
+            record_removal(tasks, &row)?;
+        }
+    }
     tasks.execute(PURGE_BODIES, key)?;
     let purged: Vec<(i64, String)> =
         tasks.query(PURGE, key, |row| Ok((row.get(0)?, row.get(1)?)))?;

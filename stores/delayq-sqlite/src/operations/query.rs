@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use delayq_core::history::KeptMessage;
 use delayq_core::log_limit::LogLimit;
 use delayq_core::machine::Gate;
 use delayq_core::name::{TaskId, TaskType};
@@ -64,6 +65,7 @@ pub(crate) fn stats(tasks: &TypeTasks<'_>) -> Outcome<TypeStats> {
     stats.max_pending = tasks.row.max_pending;
     stats.fleet_concurrency = tasks.row.fleet.concurrency;
     stats.fleet_rate = tasks.row.fleet.rate;
+    stats.history = tasks.row.history.map(KeptMessage::limit);
     stats.refused = tasks.row.refused;
     stats.totals = tasks.row.totals;
     stats.remembered = tasks.row.count(TaskState::Done);

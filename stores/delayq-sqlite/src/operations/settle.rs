@@ -7,7 +7,7 @@ use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, Status, Texts, TypeTasks, end_task, signed};
+use crate::rows::{Status, Texts, TypeTasks, die, end_task, signed};
 
 const NOTE: &str = "UPDATE tasks SET last_error = ?4 \
      WHERE type = ?1 AND id = ?2 AND state = 3 AND settled = ?3 AND last_error IS NULL";
@@ -36,8 +36,6 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     match settling {
         Settling::NotHeld(outcome) => return Ok(outcome),
         Settling::Ended(ended) => end_task(tasks, &row, ended)?,
-        Settling::Changed { task, .. }
-            if task.state == TaskState::Dead && FollowUp::start(tasks, &row, task.settled)? => {}
         Settling::Changed {
             task,
             error,
@@ -48,7 +46,11 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
                 succeeded: Some(succeeded),
                 note: settlement.kept_note(),
             };
-            tasks.change_texts(&row, &task, &texts)?;
+            if task.state == TaskState::Dead {
+                die(tasks, &row, &task, &texts)?;
+            } else {
+                tasks.change_texts(&row, &task, &texts)?;
+            }
         }
     }
     Ok(SettleOutcome::Settled)

@@ -228,8 +228,16 @@ pub(crate) fn bad_id_error(id: &str) -> String {
     format!("corrupt: its stored id {id:?} is not a task id")
 }
 
+/// The holder in a stored text, if it held the lock with this fence.
+pub(crate) fn holder_of(text: &str, fence: u64) -> Option<&str> {
+    let (of, holder) = text.split_once(' ')?;
+    let holder = holder.strip_suffix(ALONE).unwrap_or(holder);
+    let is_meant = of.parse() == Ok(fence) && !holder.is_empty();
+    is_meant.then_some(holder)
+}
+
 /// A stored text. Damaged characters become `U+FFFD`, which no valid name contains.
-fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+pub(crate) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     let bytes = row.get_ref(column)?.as_bytes_or_null()?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }

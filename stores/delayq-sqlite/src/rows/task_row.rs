@@ -21,7 +21,7 @@ macro_rules! select_rows {
     };
 }
 
-pub(super) use select_rows;
+pub(crate) use select_rows;
 
 /// The row of a task without its message and headers.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::context::Context;
+use super::ends_change::EndsChange;
 use super::retain::forget_some;
 use super::type_row::TypeRow;
 use super::type_tasks::TypeTasks;
@@ -16,7 +17,8 @@ use crate::error::Outcome;
 
 const SELECT_TYPE: &str = "SELECT id, listed, paused_until, fence, scheduled, running, dead, \
      ended, tat, held_back, max_pending, refused, fleet_concurrency, rate_starts, rate_per, \
-     rate_burst, done, died, cancelled, expired, failed, forgotten FROM types WHERE namespace = ?1 AND name = ?2";
+     rate_burst, done, died, cancelled, expired, failed, forgotten, \
+     history FROM types WHERE namespace = ?1 AND name = ?2";
 const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 
 /// One transaction: the operations of a group run in it one after the other.
@@ -94,14 +96,18 @@ impl<'a> Tx<'a> {
     /// Writes the types back. Returns those whose handlers have to be woken after the commit.
     pub(crate) fn finish(mut self) -> Outcome<Vec<TaskType>> {
         let mut woken = Vec::new();
+        let mut recorded = EndsChange::default();
         for (task_type, row) in &mut self.rows {
             let mut tasks = TypeTasks::new(self.connection, self.context, row);
             forget_some(&mut tasks, task_type)?;
             tasks.row.write(self.connection)?;
+            recorded.waiting += tasks.row.recorded.waiting;
+            recorded.bytes += tasks.row.recorded.bytes;
             if tasks.row.is_woken {
                 woken.push(task_type.clone());
             }
         }
+        recorded.finish(self.connection, self.context)?;
         Ok(woken)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use delayq_core::error::Error;
 use delayq_core::fleet::{FleetLimits, Rate};
+use delayq_core::history::KeptMessage;
 use delayq_core::machine::MAX_FENCE;
 use delayq_core::name::TaskType;
 use delayq_core::operate::TypeTotals;
@@ -11,6 +12,7 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
 
+use super::ends_change::EndsChange;
 use super::number::signed;
 use crate::error::Outcome;
 
@@ -18,7 +20,7 @@ const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fenc
      scheduled = ?5, running = ?6, dead = ?7, ended = ?8, tat = ?9, held_back = ?10, \
      max_pending = ?11, refused = ?12, fleet_concurrency = ?13, rate_starts = ?14, \
      rate_per = ?15, rate_burst = ?16, done = ?17, died = ?18, cancelled = ?19, expired = ?20, \
-     failed = ?21, forgotten = ?22 WHERE id = ?1";
+     failed = ?21, forgotten = ?22, history = ?23 WHERE id = ?1";
 
 /// The row of a type, written back once at the end of the transaction.
 #[derive(Debug, Default)]
@@ -47,6 +49,10 @@ pub(crate) struct TypeRow {
     pub(crate) totals: TypeTotals,
     /// The end time of the latest task that was forgotten before its retention was over.
     pub(crate) forgotten: Timestamp,
+    /// The part of the message that the record of an end keeps; `None`: ends are not recorded.
+    pub(crate) history: Option<KeptMessage>,
+    /// The records written in this transaction.
+    pub(super) recorded: EndsChange,
     /// True if handlers have to claim earlier than planned.
     pub(crate) is_woken: bool,
     /// Number of tasks that ended in this transaction: as many older ones may have to be forgotten.
@@ -86,6 +92,7 @@ impl TypeRow {
             fleet: fleet(row)?,
             totals: totals(row)?,
             forgotten: Timestamp::from_millis(optional(row, 21)?),
+            history: history(row)?,
             damage: Self::damage(row)?,
             ..Self::default()
         })
@@ -115,6 +122,7 @@ impl TypeRow {
             (19, "expired", i64::MAX),
             (20, "failed", i64::MAX),
             (21, "forgotten", largest_time),
+            (22, "history", u32::MAX.into()),
         ] {
             let value: Option<i64> = row.get(index)?;
             if let Some(value) = value.filter(|value| !(0..=largest).contains(value)) {
@@ -201,6 +209,7 @@ impl TypeRow {
             signed(expired),
             signed(failed),
             self.forgotten.as_millis(),
+            self.history.map(KeptMessage::limit),
         ])?;
         Ok(())
     }
@@ -212,6 +221,8 @@ impl TypeRow {
             fence: self.fence,
             counts: self.counts,
             ended: self.ended,
+            recorded: self.recorded,
+            history: self.history,
             is_woken: self.is_woken,
             is_changed: true,
             ..Self::default()
@@ -303,6 +314,12 @@ fn fleet(row: &Row<'_>) -> rusqlite::Result<FleetLimits> {
     };
     let concurrency = number(12)?;
     Ok(FleetLimits { concurrency, rate })
+}
+
+fn history(row: &Row<'_>) -> rusqlite::Result<Option<KeptMessage>> {
+    let bytes: Option<i64> = row.get(22)?;
+    let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    Ok(bytes.map(KeptMessage::from_limit))
 }
 
 /// The counter of a state; all ended states share one.

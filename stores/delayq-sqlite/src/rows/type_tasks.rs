@@ -6,7 +6,7 @@ use delayq_core::job::NewTask;
 use delayq_core::machine::{
     Accepted, Bookkeeping, Bound, ERROR_LOG_CHARS, ErrorLog, accepted, expiry_text,
 };
-use delayq_core::name::TaskId;
+use delayq_core::name::{Namespace, TaskId};
 use delayq_core::presence::InstanceId;
 use delayq_core::state::TaskState;
 use delayq_core::time::{Reading, Timestamp};
@@ -45,6 +45,7 @@ pub(crate) struct TypeTasks<'a> {
     pub(crate) retention: Duration,
     /// Maximum number of remembered ended tasks.
     pub(crate) remembered: usize,
+    pub(super) namespace: &'a Namespace,
 }
 
 /// Texts that a change puts in the place of those of a task; `None`: they stay.
@@ -59,7 +60,11 @@ pub(crate) struct Texts<'a> {
 }
 
 impl<'a> TypeTasks<'a> {
-    pub(super) fn new(connection: &'a Connection, context: &Context, row: &'a mut TypeRow) -> Self {
+    pub(super) fn new(
+        connection: &'a Connection,
+        context: &'a Context,
+        row: &'a mut TypeRow,
+    ) -> Self {
         let reading = context.clock.read();
         Self {
             connection,
@@ -68,6 +73,7 @@ impl<'a> TypeTasks<'a> {
             reading,
             retention: context.retention,
             remembered: context.remembered,
+            namespace: &context.namespace,
         }
     }
 
@@ -303,7 +309,7 @@ impl<'a> TypeTasks<'a> {
 
     /// Moves a task that cannot run to dead, whatever its row says. Replaces a damaged id by a new
     /// one, so that people can name the task. Returns the id.
-    pub(crate) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
+    pub(super) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
         let id = TaskId::new(&record.id);
         let id = id.or_else(|_| TaskId::new(format!("corrupt-{}", TaskId::generate())))?;
         let now = self.now.as_millis();

@@ -47,3 +47,37 @@ CREATE TABLE IF NOT EXISTS replies (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX IF NOT EXISTS replies_until ON replies (until, type, id);
+
+-- The records of tasks that have ended, of types that keep a history, until they are shipped.
+CREATE TABLE IF NOT EXISTS ends (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,    -- no number is given twice
+    namespace TEXT NOT NULL,
+    type INTEGER NOT NULL,                    -- types.id
+    id TEXT NOT NULL,                         -- of the task
+    outcome INTEGER NOT NULL,                 -- 0 done, 1 dead, 2 expired, 3 cancelled, 4 discarded
+    submitted INTEGER NOT NULL,
+    due INTEGER NOT NULL,                     -- when it was last asked for
+    ended INTEGER NOT NULL,
+    fence INTEGER NOT NULL,                   -- of its last lock
+    running INTEGER NOT NULL,                 -- 1: an attempt ended with it
+    attempts INTEGER NOT NULL,
+    grp TEXT,                                 -- from its headers
+    project TEXT,
+    holder TEXT,                              -- as in tasks
+    error TEXT,
+    errors TEXT,                              -- as in tasks
+    size INTEGER NOT NULL,                    -- of its message
+    message BLOB,                             -- the part that is kept
+    bytes INTEGER NOT NULL                    -- what the record counts in the bound
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS ends_place ON ends (namespace, seq);
+
+-- What waits in ends, what was dropped at its bound, and the bound.
+CREATE TABLE IF NOT EXISTS ends_state (
+    namespace TEXT PRIMARY KEY,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    lost INTEGER NOT NULL DEFAULT 0,
+    most INTEGER                              -- maximum of bytes; NULL: the default
+) STRICT, WITHOUT ROWID;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use delayq_ops::{Operator, known_type, read_rate};
+use delayq_plugin::history::{KeptMessage, Recording};
 use delayq_plugin::store::Setting;
 use delayq_plugin::{Rate, TypeSettings, TypeStats};
 use serde_json::json;
@@ -43,6 +44,10 @@ struct SettingArgs {
     /// cannot be lowered.
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
+    /// Record the ends of tasks for a history: `on` without messages, `all` with them, the part of
+    /// a message to keep, such as 1kB, or `off`. A worker with the option sets it again.
+    #[arg(long, value_name = "on|off|all|SIZE")]
+    history: Option<Recording>,
 }
 
 /// The type to drop.
@@ -82,6 +87,9 @@ pub(super) async fn configure(
     settings.fleet_concurrency = given.fleet_concurrency.unwrap_or_default();
     settings.fleet_rate = given.fleet_rate.unwrap_or_default();
     settings.shards = given.shards;
+    if let Some(recording) = given.history {
+        settings = settings.history(recording.kept());
+    }
     let operator = operator.clone().creating(args.create);
     let configured = operator.configure_type(task_type, &settings).await;
     configured.map_err(Failure::Unmade)?;
@@ -89,6 +97,7 @@ pub(super) async fn configure(
     let json = json!({
         "type": task_type, "max_pending": stats.max_pending,
         "fleet_concurrency": stats.fleet_concurrency, "fleet_rate": stats.fleet_rate,
+        "history": recording(&stats).to_string(),
     });
     CommandResult::new(text(task_type, &stats), json)
 }
@@ -96,11 +105,17 @@ pub(super) async fn configure(
 fn text(task_type: &str, stats: &TypeStats) -> String {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
     format!(
-        "{task_type} has now: max pending {}, fleet concurrency {}, fleet rate {}",
+        "{task_type} has now: max pending {}, fleet concurrency {}, fleet rate {}, history {}",
         or_none(stats.max_pending.map(|most| most.to_string())),
         or_none(stats.fleet_concurrency.map(|most| most.to_string())),
         or_none(stats.fleet_rate.as_ref().map(rate_text)),
+        recording(stats),
     )
+}
+
+fn recording(stats: &TypeStats) -> Recording {
+    let kept = stats.history.map(KeptMessage::from_limit);
+    kept.map_or(Recording::Off, Recording::On)
 }
 
 /// Runs `drop-type`.

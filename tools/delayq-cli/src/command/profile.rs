@@ -157,6 +157,7 @@ fn add(args: &AddArgs, store: &StoreArgs) -> Result<CommandResult, Failure> {
         url: args.store.clone(),
         url_env: args.url_env.clone(),
         url_file: url_file.transpose()?,
+        cold_url: store.cold_url.clone(),
         namespace,
     };
     profile.check().map_err(Failure::Usage)?;

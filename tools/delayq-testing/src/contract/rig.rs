@@ -63,6 +63,15 @@ impl Rig {
         Self::with(self.harness.clone(), options).await
     }
 
+    /// The same place in a new namespace, with this bound of its recorded ends.
+    pub(super) async fn with_buffer(&self, bytes: u64) -> Self {
+        let options = StoreOptions {
+            history_buffer: Some(bytes),
+            ..StoreOptions::default()
+        };
+        Self::with(self.harness.clone(), options).await
+    }
+
     async fn with(harness: Arc<dyn StoreUnderTest>, options: StoreOptions) -> Self {
         let options = StoreOptions {
             namespace: Namespace::new(TaskId::generate().as_str()).unwrap(),
@@ -83,6 +92,20 @@ impl Rig {
             harness: self.harness.clone(),
             options: self.options.clone(),
             store: self.harness.open(self.options.clone()).await,
+            origins: self.origins.clone(),
+        }
+    }
+
+    /// Another store on the same data, of a process that sets no bound of recorded ends.
+    pub(super) async fn open_boundless(&self) -> Self {
+        let options = StoreOptions {
+            history_buffer: None,
+            ..self.options.clone()
+        };
+        Self {
+            harness: self.harness.clone(),
+            store: self.harness.open(options.clone()).await,
+            options,
             origins: self.origins.clone(),
         }
     }

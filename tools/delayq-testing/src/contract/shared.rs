@@ -1,9 +1,11 @@
 //! For stores with persistent data: several stores on the same data, in one namespace or two.
 
+use delayq_core::history::KeptMessage;
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
 use delayq_core::{DelayQueueJob, FleetLimits, Rate, TaskState};
 
+use super::history::{end_large, records, status, within_bound};
 use super::instances::{announce, hosts, instance};
 use super::rig::{LONG, Rig, SHORT, TYPE, id, job, retry, usual_type};
 
@@ -127,4 +129,19 @@ pub async fn a_limit_set_by_one_store_is_kept_by_another(rig: &Rig) {
     super::settings::configure(rig, most).await;
     other.claim().await.assert_order(&["1"]);
     rig.claims_nothing().await;
+}
+
+pub async fn the_bound_of_recorded_ends_is_that_of_who_set_it(rig: &Rig) {
+    for bound in [1 << 30, 1 << 20] {
+        let rig = rig.with_buffer(bound).await;
+        if !records(&rig, KeptMessage::Whole).await {
+            return;
+        }
+        let other = rig.open_boundless().await;
+        end_large(&other, 20, 100_000).await;
+        let seen = within_bound(&other).await;
+        assert_eq!(seen.limit, status(&rig).await.limit);
+        assert_eq!(seen.lost > 0, bound == 1 << 20, "{seen:?}");
+        rig.finish().await;
+    }
 }

@@ -73,6 +73,11 @@ impl<'a> Run<'a> {
         self.history.plan.as_ref().map_or(0, |plan| plan.lock_ms)
     }
 
+    /// Whether tasks are moved between stores, which may make them due later.
+    pub(in crate::check) fn moves(&self) -> bool {
+        self.history.plan.as_ref().is_some_and(|plan| plan.moves)
+    }
+
     /// Whether a server gives back what a claim has locked whose answer was lost.
     pub(in crate::check) fn gives_back(&self) -> bool {
         self.history

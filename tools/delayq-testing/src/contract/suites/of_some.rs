@@ -88,6 +88,7 @@ sentences! {
         two_stores_on_the_same_data_share_the_limits_of_the_fleet,
         a_bound_set_by_one_store_is_kept_by_another,
         a_limit_set_by_one_store_is_kept_by_another,
+        the_bound_of_recorded_ends_is_that_of_who_set_it,
         two_stores_on_the_same_data_see_each_others_instances,
     ]
     drop: [a_store_that_has_sent_before_lists_a_dropped_type_again]

@@ -1,0 +1,67 @@
+//! What became of tasks, from the history of the server.
+
+use delayq_ops::forget_history as forget_logged;
+use delayq_plugin::TaskType;
+use delayq_plugin::history::{Fate, Forget, Forgotten, HistoryPage, HistoryQuery, TaskHistory};
+
+use crate::context::Context;
+use crate::problem::Problem;
+
+/// The history of the namespace.
+///
+/// # Errors
+/// `not-found` if the server keeps none.
+fn history(context: &Context) -> Result<TaskHistory, Problem> {
+    context.space.tasks.history().ok_or_else(|| {
+        let text = "this server keeps no history: set history = \"URL\" in its configuration";
+        Problem::not_found(text)
+    })
+}
+
+/// Refuses a caller that may not see all types, unless one type is named that it may see.
+fn require_type(context: &Context, task_type: Option<&str>) -> Result<(), Problem> {
+    match task_type {
+        Some(task_type) => context.caller.require_type(task_type).map(drop),
+        None => context.caller.require_all_types(),
+    }
+}
+
+/// A page of the lives that a search finds, latest end first.
+///
+/// # Errors
+/// `not-found` without a history, `forbidden` for types that the token does not cover, and those of
+/// the history database.
+pub async fn search_history(
+    context: &Context,
+    query: &HistoryQuery,
+) -> Result<HistoryPage, Problem> {
+    let task_type = query.task_type.as_ref();
+    require_type(context, task_type.map(TaskType::as_str))?;
+    Ok(history(context)?.search(query).await?)
+}
+
+/// What became of one task: the task as the store knows it, and its ended lives.
+///
+/// # Errors
+/// `not-found` without a history, and for a task that neither the store nor the history knows.
+pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Result<Fate, Problem> {
+    let fate = history(context)?.what_became_of(task_type, id).await?;
+    if let Some(error) = fate.history_error {
+        return Err(error.into());
+    }
+    if fate.is_unknown() {
+        return Err(Problem::no_task(task_type, id));
+    }
+    Ok(fate)
+}
+
+/// Removes lives from the history for good, and logs that.
+///
+/// # Errors
+/// As [`search_history`].
+pub async fn forget_history(context: &Context, whom: &Forget) -> Result<Forgotten, Problem> {
+    let task_type = whom.task_type();
+    require_type(context, task_type.map(TaskType::as_str))?;
+    let history = history(context)?;
+    Ok(forget_logged(&context.operator(), &history, whom).await?)
+}

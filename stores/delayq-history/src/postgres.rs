@@ -1,0 +1,401 @@
+//! A history in a PostgreSQL database: a partition for each month.
+
+mod row;
+mod sql;
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::error::{Error, Result};
+use delayq_core::history::Life;
+use delayq_core::time::{days, duration_ms, hours};
+use delayq_core::{Clock, Namespace, SystemClock, TaskType, Timestamp};
+use delayq_postgres::{Database, DbCell, DbValue};
+
+use self::row::{columns, int, read, text};
+use crate::backend::{Backend, FORGETS_FOR};
+use crate::filter::{Bound, Dialect, Filter, with_bytes_bound};
+use crate::forget::Forget;
+use crate::month::Month;
+use crate::page::{FoundLife, HistoryPage};
+use crate::query::HistoryQuery;
+use crate::retention::HistoryRetention;
+use crate::status::HistoryStatus;
+
+const DIALECT: Dialect = Dialect {
+    mark: '$',
+    is_numbered: true,
+    has_error: "strpos(l.error, {}) > 0",
+};
+
+/// The schema if the URL names none.
+const SCHEMA: &str = "delayq_history";
+
+/// The version of the tables.
+const VERSION: i64 = 1;
+
+/// Lives that one step removes.
+const STEP: i64 = 5_000;
+
+/// The first span that a search looks at; each further one is longer.
+const FIRST_WINDOW: Duration = hours(1);
+const NEXT_WINDOW: u32 = 4;
+
+/// Months that are made ahead.
+const AHEAD: usize = 2;
+
+/// Refuses a URL of another form.
+pub(crate) fn check(url: &str) -> Result<()> {
+    Database::place_of(url, SCHEMA).map(drop)
+}
+
+/// The server of a URL, without secrets.
+pub(crate) fn place(url: &str) -> String {
+    Database::place_of(url, SCHEMA).unwrap_or_default()
+}
+
+/// A history in a database.
+#[derive(Debug)]
+pub(crate) struct PostgresHistory {
+    database: Database,
+    known: Mutex<Known>,
+}
+
+/// What this process has seen in the database.
+#[derive(Debug, Default)]
+struct Known {
+    months: HashSet<Month>,
+    types: HashSet<(Namespace, TaskType)>,
+}
+
+impl PostgresHistory {
+    pub(crate) async fn open(url: &str, timeout: Duration) -> Result<Self> {
+        let database = Database::at(url, SCHEMA, timeout)?;
+        let history = Self {
+            database,
+            known: Mutex::default(),
+        };
+        history.database.check().await?;
+        if history.number(sql::HAS_TABLES, Vec::new()).await? == 0 {
+            history.database.run(&history.sql(sql::TABLES)).await?;
+        }
+        let version = history.number(sql::VERSION, Vec::new()).await?;
+        if version > VERSION {
+            return Err(Error::Incompatible {
+                what: format!("the history in {}", history.database.place()),
+                found: u32::try_from(version).unwrap_or(u32::MAX),
+                supported: u32::try_from(VERSION).unwrap_or(u32::MAX),
+            });
+        }
+        Ok(history)
+    }
+
+    fn sql(&self, text: &str) -> String {
+        text.replace("{s}", self.database.schema())
+    }
+
+    async fn rows(&self, text: &str, values: Vec<DbValue>) -> Result<Vec<Vec<DbCell>>> {
+        self.database.read(&self.sql(text), values).await
+    }
+
+    /// The one number that a statement answers.
+    async fn number(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
+        Ok(first_number(&self.rows(text, values).await?))
+    }
+
+    /// Runs a statement that writes. Returns the one number that it answers, if it does.
+    async fn write(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
+        let rows = self.database.rows(&self.sql(text), values).await?;
+        Ok(first_number(&rows))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the months that are missing for these lives, and those that come next.
+    async fn make_months(&self, lives: &[Life]) -> Result<()> {
+        let mut wanted: Vec<Month> = lives.iter().map(|life| Month::of(life.ended_at)).collect();
+        wanted.sort();
+        wanted.dedup();
+        let mut last = wanted.last().copied();
+        for _ in 0..AHEAD {
+            last = last.map(Month::next);
+            wanted.extend(last);
+        }
+        for month in wanted {
+            if self.known().months.contains(&month) {
+                continue;
+            }
+            let bounds = [("{p}", month.name()), ("{a}", month.start().to_string())];
+            let text = bounds
+                .iter()
+                .fold(self.sql(sql::MONTH), |text, (mark, value)| {
+                    text.replace(mark, value)
+                });
+            let end = month.next().start().to_string();
+            self.database.run(&text.replace("{z}", &end)).await?;
+            self.known().months.insert(month);
+        }
+        Ok(())
+    }
+
+    async fn make_types(&self, namespace: &Namespace, lives: &[Life]) -> Result<()> {
+        let keys = lives
+            .iter()
+            .map(|life| (namespace.clone(), life.task_type.clone()));
+        let new: HashSet<_> = {
+            let known = self.known();
+            keys.filter(|key| !known.types.contains(key)).collect()
+        };
+        if new.is_empty() {
+            return Ok(());
+        }
+        let of = DbValue::Text(namespace.to_string());
+        self.write(sql::ADD_NAMESPACE, vec![of.clone()]).await?;
+        let names = new.iter().map(|(_, name)| Some(name.to_string()));
+        let names = DbValue::Texts(names.collect());
+        self.write(sql::ADD_TYPES, vec![of, names]).await?;
+        self.known().types.extend(new);
+        Ok(())
+    }
+
+    /// The months that there are, each with whether its removal was begun.
+    async fn months(&self) -> Result<Vec<(Month, bool)>> {
+        let rows = self.rows(sql::MONTHS, Vec::new()).await?;
+        let months = rows.iter().filter_map(|row| match row.as_slice() {
+            [DbCell::Text(name), pending] => {
+                Some((Month::named(name)?, int(Some(pending)) == Some(1)))
+            }
+            _ => None,
+        });
+        Ok(months.collect())
+    }
+
+    /// The lives of a search that ended in a span, one more than `limit`.
+    async fn window(
+        &self,
+        namespace: &Namespace,
+        query: &HistoryQuery,
+        span: Option<(i64, i64)>,
+        limit: usize,
+    ) -> Result<Vec<FoundLife>> {
+        let mut filter = Filter::new(DIALECT);
+        filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
+        filter.search(query);
+        if let Some((from, to)) = span {
+            filter.with("l.ended_at >= {}", Bound::Int(from));
+            filter.with("l.ended_at < {}", Bound::Int(to));
+        }
+        let limit = i64::try_from(limit + 1).unwrap_or(i64::MAX);
+        let place = filter.value(Bound::Int(limit));
+        let text = [sql::SEARCH, &filter.sql(), sql::LATEST_FIRST, &place].concat();
+        let text = with_bytes_bound(&text, "name");
+        let rows = self.rows(&text, values(filter.values)).await?;
+        Ok(rows.iter().filter_map(|row| read(row)).collect())
+    }
+
+    /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
+    /// milliseconds; `None` if some namespace keeps its lives for ever.
+    async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
+        let rows = self.rows(sql::LONGEST, Vec::new()).await?;
+        let longest = match rows.first().map(Vec::as_slice) {
+            Some([DbCell::Int(1), DbCell::Int(longest)]) => *longest,
+            _ => return Ok(None),
+        };
+        let before = now.as_millis().saturating_sub(longest);
+        self.drop_left_months(before).await?;
+        for (month, is_begun) in self.months().await? {
+            if month.next().start() > before {
+                continue;
+            }
+            let name = month.name();
+            let how = if is_begun { "FINALIZE" } else { "CONCURRENTLY" };
+            let detach = format!("ALTER TABLE {{s}}.lives DETACH PARTITION {{s}}.{name} {how}");
+            let drop = format!("DROP TABLE IF EXISTS {{s}}.{name}");
+            let statements = [detach, drop].map(|text| self.sql(&text));
+            self.database.run_alone(statements.to_vec()).await?;
+            self.known().months.remove(&month);
+            tracing::info!(month = name, "a month of the history was dropped");
+        }
+        Ok(Some(longest))
+    }
+
+    /// Drops months that are no part of the table any more: their removal was interrupted.
+    async fn drop_left_months(&self, before: i64) -> Result<()> {
+        for row in self.rows(sql::LEFT_MONTHS, Vec::new()).await? {
+            let [DbCell::Text(name)] = row.as_slice() else {
+                continue;
+            };
+            if Month::named(name).is_some_and(|month| month.next().start() <= before) {
+                let drop = self.sql(&format!("DROP TABLE IF EXISTS {{s}}.{name}"));
+                self.database.run(&drop).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn first_number(rows: &[Vec<DbCell>]) -> i64 {
+    rows.first().and_then(|row| int(row.first())).unwrap_or(0)
+}
+
+fn values(bounds: Vec<Bound>) -> Vec<DbValue> {
+    let values = bounds.into_iter().map(|bound| match bound {
+        Bound::Int(number) => DbValue::Int(number),
+        Bound::Text(text) => DbValue::Text(text),
+    });
+    values.collect()
+}
+
+#[async_trait]
+impl Backend for PostgresHistory {
+    async fn record(&self, namespace: &Namespace, lives: &[Life]) -> Result<u64> {
+        self.make_months(lives).await?;
+        self.make_types(namespace, lives).await?;
+        let added = self.write(sql::ADD, columns(namespace, lives)).await;
+        if added.is_err() {
+            // Somebody may have removed a month or a type.
+            *self.known() = Known::default();
+        }
+        Ok(added?.unsigned_abs())
+    }
+
+    /// Looks at spans of time, latest first, until the page is full: no index orders all lives.
+    async fn search(&self, namespace: &Namespace, query: &HistoryQuery) -> Result<HistoryPage> {
+        if query.is_narrow() {
+            let found = self.window(namespace, query, None, query.limit).await?;
+            return Ok(HistoryPage::of(found, query.limit));
+        }
+        let months = self.months().await?;
+        let Some((first, _)) = months.first() else {
+            return Ok(HistoryPage::default());
+        };
+        let ms = |time: Timestamp| time.as_millis();
+        let floor = query
+            .since
+            .map_or(first.start(), |since| ms(since).max(first.start()));
+        let end = SystemClock.now().plus(days(1));
+        let end = query.until.map_or(ms(end), |until| ms(until).min(ms(end)));
+        let mut to = query
+            .after
+            .map_or(end, |after| (ms(after.ended_at) + 1).min(end));
+        let (mut found, mut span) = (Vec::new(), FIRST_WINDOW + days(1));
+        let is_cut = |found: &[FoundLife]| found.last().is_some_and(|row| row.is_cut);
+        while to > floor && found.len() <= query.limit && !is_cut(&found) {
+            let from = to.saturating_sub(duration_ms(span)).max(floor);
+            let rest = query.limit - found.len();
+            let span_found = self.window(namespace, query, Some((from, to)), rest);
+            found.extend(span_found.await?);
+            (to, span) = (from, span.saturating_mul(NEXT_WINDOW));
+        }
+        Ok(HistoryPage::of(found, query.limit))
+    }
+
+    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
+        let mut filter = Filter::new(DIALECT);
+        filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
+        let (column, value) = match whom {
+            Forget::Id { id, .. } => ("l.id = {}", id.to_string()),
+            Forget::Group { group, .. } => ("l.grp = {}", group.clone()),
+        };
+        filter.with(column, Bound::Text(value));
+        filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
+        if let Some(task_type) = whom.task_type() {
+            filter.with("t.name = {}", Bound::Text(task_type.to_string()));
+        }
+        let text = [sql::FORGET, &filter.sql(), sql::COUNT_GONE].concat();
+        let gone = self.write(&text, values(filter.values)).await?;
+        Ok(gone.unsigned_abs())
+    }
+
+    async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
+        let columns = whom.columns().map(|text| text.map(str::to_owned));
+        let mut row = vec![
+            DbValue::Text(namespace.to_string()),
+            DbValue::Int(at.as_millis()),
+        ];
+        row.extend(columns.map(DbValue::MaybeText));
+        self.write(sql::NOTE_FORGET, row).await.map(drop)
+    }
+
+    async fn forgets(
+        &self,
+        namespace: &Namespace,
+        since: Timestamp,
+    ) -> Result<Vec<(Forget, Timestamp)>> {
+        let key = [
+            DbValue::Text(namespace.to_string()),
+            DbValue::Int(since.as_millis()),
+        ];
+        let rows = self.rows(sql::FORGETS, key.to_vec()).await?;
+        let forgets = rows.iter().filter_map(|row| match row.as_slice() {
+            [DbCell::Int(at), columns @ ..] => {
+                let columns: [Option<String>; 3] = columns
+                    .iter()
+                    .map(text)
+                    .collect::<Vec<_>>()
+                    .try_into()
+                    .ok()?;
+                Some((Forget::of_columns(columns)?, Timestamp::from_millis(*at)))
+            }
+            _ => None,
+        });
+        Ok(forgets.collect())
+    }
+
+    async fn expire(
+        &self,
+        namespace: &Namespace,
+        keep: &HistoryRetention,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let longest = keep.longest();
+        let stored = longest.map_or(-1, duration_ms);
+        let of = DbValue::Text(namespace.to_string());
+        self.write(sql::KEEP, vec![of.clone(), DbValue::Int(stored)])
+            .await?;
+        let before = DbValue::Int(now.minus(FORGETS_FOR).as_millis());
+        self.write(sql::OLD_FORGETS, vec![of.clone(), before])
+            .await?;
+        let by_month = self.drop_months(now).await?;
+        let mut expired = 0;
+        for row in self.rows(sql::TYPES, vec![of]).await? {
+            let [DbCell::Int(number), DbCell::Text(name)] = row.as_slice() else {
+                continue;
+            };
+            let span = TaskType::new(name).ok().and_then(|of| keep.of(&of));
+            // What no namespace keeps longer goes by the month.
+            let Some(span) = span.filter(|span| Some(duration_ms(*span)) != by_month) else {
+                continue;
+            };
+            let before = now.minus(span).as_millis();
+            loop {
+                let key = [*number, before, STEP].map(DbValue::Int);
+                let gone = self.write(sql::EXPIRE, key.to_vec()).await?.unsigned_abs();
+                expired += gone;
+                if gone == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(expired)
+    }
+
+    async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
+        let mut status = HistoryStatus::default();
+        let of = vec![DbValue::Text(namespace.to_string())];
+        let ends = self.rows(sql::ENDS, of).await?;
+        let end = |column: usize| ends.first().and_then(|row| int(row.get(column)));
+        status.oldest = end(0).map(Timestamp::from_millis);
+        status.newest = end(1).map(Timestamp::from_millis);
+        status.bytes = self.number(sql::BYTES, Vec::new()).await?.unsigned_abs();
+        Ok(status)
+    }
+
+    async fn close(&self) {
+        self.database.close().await;
+    }
+}

@@ -1,0 +1,138 @@
+//! The SQL of a history in PostgreSQL, with the schema in the place of `{s}`.
+
+/// The tables. Times are milliseconds since the epoch. Texts sort by their bytes.
+pub(super) const TABLES: &str = r#"
+SET LOCAL lock_timeout = '2s';
+SELECT pg_advisory_xact_lock(hashtextextended('delayq history {s}', 0));
+CREATE SCHEMA IF NOT EXISTS {s};
+CREATE TABLE IF NOT EXISTS {s}.meta (version int NOT NULL);
+INSERT INTO {s}.meta SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {s}.meta);
+
+-- How long each namespace keeps its lives, in ms; NULL: for ever.
+CREATE TABLE IF NOT EXISTS {s}.namespaces (
+    name text COLLATE "C" PRIMARY KEY,
+    keep_ms bigint
+);
+CREATE TABLE IF NOT EXISTS {s}.types (
+    id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    UNIQUE (namespace, name)
+);
+
+-- One row for each life of a task, by the month of its end. outcome: 0 done, 1 dead, 2 expired,
+-- 3 cancelled, 4 discarded. A month is dropped as a whole.
+CREATE SEQUENCE IF NOT EXISTS {s}.lives_seq;
+CREATE TABLE IF NOT EXISTS {s}.lives (
+    seq bigint NOT NULL DEFAULT nextval('{s}.lives_seq'),
+    submitted_at bigint NOT NULL,
+    due_at bigint NOT NULL,
+    started_at bigint,
+    ended_at bigint NOT NULL,
+    run_ms bigint,
+    late_ms bigint,
+    fence bigint NOT NULL,
+    message_bytes bigint NOT NULL,
+    type int NOT NULL,
+    attempts int NOT NULL,
+    outcome smallint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    grp text COLLATE "C",
+    project text COLLATE "C",
+    holder text COLLATE "C",
+    error text COLLATE "C",
+    errors text COLLATE "C",
+    message bytea
+) PARTITION BY RANGE (ended_at);
+CREATE UNIQUE INDEX IF NOT EXISTS lives_key
+    ON {s}.lives (type, id, ended_at, fence, submitted_at, outcome);
+CREATE INDEX IF NOT EXISTS lives_ended ON {s}.lives USING brin (ended_at);
+CREATE INDEX IF NOT EXISTS lives_group ON {s}.lives (grp, ended_at) WHERE grp IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lives_type ON {s}.lives (type, ended_at);
+
+-- Whose lives were forgotten, for those that are recorded later.
+CREATE TABLE IF NOT EXISTS {s}.forgets (
+    namespace text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
+    id text COLLATE "C",
+    grp text COLLATE "C",
+    type text COLLATE "C"
+);
+CREATE INDEX IF NOT EXISTS forgets_at ON {s}.forgets (namespace, at);
+
+-- The columns of a table of tasks as schedulers on a database have it.
+CREATE OR REPLACE VIEW {s}.tasks AS
+SELECT l.id AS task_id, t.name AS task_type, l.grp AS group_name, l.project, l.message AS payload,
+    to_timestamp(l.due_at / 1000.0) AS trigger_at, greatest(l.attempts - 1, 0) AS retry_count,
+    NULL::interval AS retry_interval,
+    (ARRAY['done', 'dead', 'expired', 'cancelled', 'discarded'])[l.outcome + 1] AS task_status,
+    to_timestamp(l.submitted_at / 1000.0) AS created_at, t.namespace
+FROM {s}.lives l JOIN {s}.types t ON t.id = l.type;
+"#;
+
+pub(super) const HAS_TABLES: &str = "SELECT EXISTS (SELECT 1 FROM pg_class c \
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{s}' AND c.relname = 'tasks' \
+    AND c.relkind = 'v')";
+pub(super) const VERSION: &str = "SELECT version FROM {s}.meta";
+/// Makes a month, `{p}`, from `{a}` up to `{z}`. To attach it locks out no reader and no writer.
+pub(super) const MONTH: &str = "SET LOCAL lock_timeout = '2s';
+SELECT pg_advisory_xact_lock(hashtextextended('delayq history {s}', 0));
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = '{s}.lives'::regclass AND c.relname = '{p}') THEN
+        CREATE TABLE IF NOT EXISTS {s}.{p} (LIKE {s}.lives INCLUDING ALL);
+        ALTER TABLE {s}.lives ATTACH PARTITION {s}.{p} FOR VALUES FROM ({a}) TO ({z});
+    END IF;
+END $$;";
+pub(super) const MONTHS: &str = "SELECT c.relname, i.inhdetachpending FROM pg_inherits i \
+    JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = '{s}.lives'::regclass ORDER BY 1";
+pub(super) const ADD_NAMESPACE: &str = "INSERT INTO {s}.namespaces (name) VALUES ($1) \
+    ON CONFLICT DO NOTHING";
+pub(super) const ADD_TYPES: &str = "INSERT INTO {s}.types (namespace, name) \
+    SELECT $1, u.name FROM unnest($2) AS u(name) WHERE NOT EXISTS (SELECT 1 FROM {s}.types t \
+    WHERE t.namespace = $1 AND t.name = u.name) ON CONFLICT DO NOTHING";
+/// A type that is not there any more, as after a restore, fails the statement.
+pub(super) const ADD: &str = "WITH added AS (INSERT INTO {s}.lives (type, submitted_at, due_at, \
+    started_at, ended_at, run_ms, late_ms, fence, message_bytes, attempts, outcome, id, grp, \
+    project, holder, error, errors, message) SELECT t.id, u.submitted_at, u.due_at, u.started_at, \
+    u.ended_at, u.run_ms, u.late_ms, u.fence, u.message_bytes, u.attempts::int, \
+    u.outcome::smallint, u.id, u.grp, u.project, u.holder, u.error, u.errors, u.message \
+    FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
+    AS u(name, submitted_at, due_at, started_at, ended_at, run_ms, late_ms, fence, message_bytes, \
+    attempts, outcome, id, grp, project, holder, error, errors, message) \
+    LEFT JOIN {s}.types t ON t.namespace = $1 AND t.name = u.name ON CONFLICT DO NOTHING RETURNING 1) \
+    SELECT count(*) FROM added";
+/// The conditions and the limit follow.
+pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submitted_at, \
+    l.due_at, l.started_at, l.ended_at, l.run_ms, l.fence, l.attempts, l.grp, l.project, \
+    l.holder, l.error, l.errors, l.message_bytes, l.message \
+    FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
+pub(super) const LATEST_FIRST: &str = " ORDER BY l.ended_at DESC, l.seq DESC LIMIT ";
+pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM {s}.lives l USING {s}.types t \
+    WHERE t.id = l.type AND ";
+pub(super) const NOTE_FORGET: &str = "INSERT INTO {s}.forgets (namespace, at, id, grp, type) \
+    VALUES ($1, $2, $3, $4, $5)";
+pub(super) const FORGETS: &str = "SELECT at, id, grp, type FROM {s}.forgets \
+    WHERE namespace = $1 AND at > $2";
+pub(super) const OLD_FORGETS: &str = "DELETE FROM {s}.forgets WHERE namespace = $1 AND at <= $2";
+/// Months that a crash has left between their removal and their end.
+pub(super) const LEFT_MONTHS: &str = "SELECT c.relname FROM pg_class c \
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{s}' AND c.relkind = 'r' \
+    AND c.relname LIKE 'lives\\_%' \
+    AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)";
+pub(super) const COUNT_GONE: &str = " RETURNING 1) SELECT count(*) FROM gone";
+pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces (name, keep_ms) \
+    VALUES ($1, nullif($2, -1)) ON CONFLICT (name) DO UPDATE SET keep_ms = excluded.keep_ms";
+pub(super) const LONGEST: &str = "SELECT bool_and(keep_ms IS NOT NULL), max(keep_ms) \
+    FROM {s}.namespaces";
+pub(super) const TYPES: &str = "SELECT id, name FROM {s}.types WHERE namespace = $1";
+pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
+    WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
+    WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";
+/// The first and the last end of a namespace.
+pub(super) const ENDS: &str = "SELECT min(x.oldest), max(x.newest) FROM {s}.types t \
+    CROSS JOIN LATERAL (SELECT (SELECT l.ended_at FROM {s}.lives l WHERE l.type = t.id \
+    ORDER BY l.ended_at LIMIT 1) AS oldest, (SELECT l.ended_at FROM {s}.lives l \
+    WHERE l.type = t.id ORDER BY l.ended_at DESC LIMIT 1) AS newest) x WHERE t.namespace = $1";
+pub(super) const BYTES: &str = "SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::int8 \
+    FROM pg_inherits i WHERE i.inhparent = '{s}.lives'::regclass";

@@ -1,0 +1,339 @@
+//! `history`: what became of tasks, also of those that the store has forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use delayq_ops::{Operator, forget_history};
+use delayq_plugin::history::{
+    Fate, Forget, HistoryCursor, HistoryPage, HistoryQuery, HistoryStore, Life, LifeOutcome,
+    TaskHistory,
+};
+use delayq_plugin::{TaskId, TaskType, Timestamp};
+use serde_json::json;
+
+use crate::answer::{CommandResult, Report};
+use crate::connection::{StoreArgs, existing_file};
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::paging::more;
+use crate::span::{read_span, read_time, span};
+use crate::table::{Table, column};
+use crate::text::{BAD, STRONG, one_line, styled};
+
+/// The time limit of a call to the history database, unless one is given.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The lives to show, or another command on the history.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(subcommand)]
+    command: Option<HistoryCommand>,
+}
+
+/// A command on the history.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Show lives, latest end first.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq history show --type order.cancel --id order-42",
+        "\n  delayq history show --outcome dead --since 2026-12-01T00:00Z --error timeout",
+        "\n  delayq history show --type mail.send --late-by 5m --longer-than 30s -o json",
+    ))]
+    Show(SearchArgs),
+    /// Remove the lives of a task or a group from the history, for good.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq history forget --group tenant-7",
+        "\n  delayq history forget --type mail.send --id customer-7 --yes",
+    ))]
+    Forget(ForgetArgs),
+    /// Show how far the history is behind, and its size.
+    #[command(after_help = concat!(
+        "Examples:",
+        "\n  delayq history status",
+        "\n  delayq history status -o json",
+    ))]
+    Status(HistoryPlace),
+}
+
+/// The history database.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HistoryPlace {
+    /// The history database, such as sqlite:PATH or postgres://HOST/DATABASE; or DELAYQ_HISTORY, or
+    /// `history` in the file.
+    #[arg(long, value_name = "URL")]
+    history: Option<String>,
+}
+
+/// Conditions on lives; all of them have to hold.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    #[command(flatten)]
+    place: HistoryPlace,
+    /// Of this type.
+    #[arg(long = "type", value_name = "TYPE", help_heading = "Conditions")]
+    task_type: Option<TaskType>,
+    /// With this id. With a type as well, the task in the store is shown, too.
+    #[arg(long, value_name = "ID", help_heading = "Conditions")]
+    id: Option<TaskId>,
+    /// With this group.
+    #[arg(long, value_name = "NAME", help_heading = "Conditions")]
+    group: Option<String>,
+    /// With this project.
+    #[arg(long, value_name = "NAME", help_heading = "Conditions")]
+    project: Option<String>,
+    /// That ended so: done, dead, expired, cancelled or discarded; may be given several times.
+    #[arg(long, value_name = "END", help_heading = "Conditions")]
+    outcome: Vec<LifeOutcome>,
+    /// That ended at this time or later.
+    #[arg(long, value_name = "TIME", value_parser = read_time, help_heading = "Conditions")]
+    since: Option<Timestamp>,
+    /// That ended before this time.
+    #[arg(long, value_name = "TIME", value_parser = read_time, help_heading = "Conditions")]
+    until: Option<Timestamp>,
+    /// Whose last error contains this text.
+    #[arg(long, value_name = "TEXT", help_heading = "Conditions")]
+    error: Option<String>,
+    /// Whose first attempt started more than this after it was due, such as 5m.
+    #[arg(long, value_name = "SPAN", value_parser = read_span, help_heading = "Conditions")]
+    late_by: Option<Duration>,
+    /// Whose last attempt took longer than this, such as 30s.
+    #[arg(long, value_name = "SPAN", value_parser = read_span, help_heading = "Conditions")]
+    longer_than: Option<Duration>,
+    /// Maximum number of lives.
+    #[arg(long, value_name = "N", default_value_t = 30, help_heading = "Page",
+        value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    limit: u64,
+    /// The start of the page: the cursor printed after the previous page.
+    #[arg(long, value_name = "CURSOR", help_heading = "Page")]
+    cursor: Option<HistoryCursor>,
+}
+
+/// Whose lives are removed.
+#[derive(Debug, Args)]
+pub(crate) struct ForgetArgs {
+    #[command(flatten)]
+    place: HistoryPlace,
+    /// Only lives of this type.
+    #[arg(long = "type", value_name = "TYPE")]
+    task_type: Option<TaskType>,
+    /// The lives of the tasks with this id.
+    #[arg(
+        long,
+        value_name = "ID",
+        required_unless_present = "group",
+        conflicts_with = "group"
+    )]
+    id: Option<TaskId>,
+    /// The lives with this group.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl SearchArgs {
+    fn query(&self) -> HistoryQuery {
+        let mut query = HistoryQuery::default();
+        query.task_type.clone_from(&self.task_type);
+        query.id.clone_from(&self.id);
+        query.group.clone_from(&self.group);
+        query.project.clone_from(&self.project);
+        query.outcomes.clone_from(&self.outcome);
+        query.since = self.since;
+        query.until = self.until;
+        query.error.clone_from(&self.error);
+        query.late_by = self.late_by;
+        query.longer_than = self.longer_than;
+        query.limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        query.after = self.cursor;
+        query
+    }
+
+    /// The one task that is asked for, if there is no other condition.
+    fn one_task(&self) -> Option<(&TaskType, &TaskId)> {
+        let wanted = self.task_type.as_ref().zip(self.id.as_ref())?;
+        let mut plain = HistoryQuery::default();
+        let query = self.query();
+        (plain.task_type, plain.id) = (query.task_type.clone(), query.id.clone());
+        plain.limit = query.limit;
+        (query == plain).then_some(wanted)
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(
+    operator: &Operator,
+    args: &HistoryArgs,
+    store: &StoreArgs,
+) -> Result<CommandResult, Failure> {
+    match &args.command {
+        None => show(operator, &args.search, store).await,
+        Some(HistoryCommand::Show(search)) => show(operator, search, store).await,
+        Some(HistoryCommand::Forget(args)) => forget(operator, args, store).await,
+        Some(HistoryCommand::Status(place)) => status(operator, place, store).await,
+    }
+}
+
+/// The history of the database that is given, or else of the configuration.
+fn history(
+    operator: &Operator,
+    place: &HistoryPlace,
+    store: &StoreArgs,
+) -> Result<TaskHistory, Failure> {
+    let tasks = operator.tasks();
+    let tasks = match &place.history {
+        None => tasks.clone(),
+        Some(url) => {
+            existing_file(url)?;
+            let namespace = tasks.store().namespace().cloned().unwrap_or_default();
+            let timeout = store.timeout.unwrap_or(TIMEOUT);
+            let history = HistoryStore::at(url, namespace, timeout)?;
+            tasks.clone().with_history(Arc::new(history))
+        }
+    };
+    tasks.history().ok_or_else(|| {
+        let text = "no history is named: write --history URL, set DELAYQ_HISTORY, or write \
+                    `history = \"URL\"` into the file";
+        Failure::usage(text)
+    })
+}
+
+async fn show(
+    operator: &Operator,
+    args: &SearchArgs,
+    store: &StoreArgs,
+) -> Result<CommandResult, Failure> {
+    let history = history(operator, &args.place, store)?;
+    if let Some((task_type, id)) = args.one_task() {
+        let mut fate = history
+            .what_became_of(task_type.as_str(), id.as_str())
+            .await?;
+        fate.lives.truncate(args.query().limit);
+        let is_known = !fate.is_unknown();
+        return Ok(CommandResult::new(fate_text(&fate, id), &fate)?.done_if(is_known));
+    }
+    let page = history.search(&args.query()).await?;
+    CommandResult::new(text(&page), &page)
+}
+
+fn fate_text(fate: &Fate, id: &TaskId) -> Report {
+    if fate.is_unknown() {
+        return format!("{id} is known neither to the store nor to the history").into();
+    }
+    let report = match &fate.now {
+        Some(task) => Report::from(format!("in the store: {} since {}", task.state, task.at)),
+        None => Report::from("not in the store any more"),
+    };
+    let report = match &fate.history_error {
+        Some(error) => report.lines(format!("what the history has is missing: {error}")),
+        None => report,
+    };
+    if fate.lives.is_empty() {
+        return report;
+    }
+    report.table(table(&fate.lives))
+}
+
+fn text(page: &HistoryPage) -> Report {
+    if page.lives.is_empty() {
+        return "no life in the history meets the conditions".into();
+    }
+    let report = Report::from(table(&page.lives));
+    match page.next {
+        Some(cursor) => report.lines(more(cursor)),
+        None => report,
+    }
+}
+
+fn table(lives: &[Life]) -> Table {
+    let mut table = Table::new(&[
+        column("ENDED"),
+        column("TYPE").minor(1),
+        column("ID"),
+        column("END"),
+        column("ATTEMPTS").minor(3),
+        column("LATE").minor(4),
+        column("RAN").minor(5),
+        column("GROUP").minor(6),
+        column("PROJECT").wide(),
+        column("BY").wide(),
+        column("ERROR").text(),
+    ]);
+    for life in lives {
+        let outcome = life.outcome.to_string();
+        let is_bad = life.outcome == LifeOutcome::Dead;
+        let name = |text: &Option<String>| text.as_deref().map_or(String::new(), one_line);
+        let ran = life.run_ms.map(Duration::from_millis);
+        table.row([
+            life.ended_at.to_string(),
+            one_line(life.task_type.as_str()),
+            styled(STRONG, one_line(life.id.as_str())),
+            if is_bad {
+                styled(BAD, outcome)
+            } else {
+                outcome
+            },
+            life.attempts.to_string(),
+            life.late().map_or(String::new(), span),
+            ran.map_or(String::new(), span),
+            name(&life.group),
+            name(&life.project),
+            name(&life.holder),
+            name(&life.error),
+        ]);
+    }
+    table
+}
+
+async fn forget(
+    operator: &Operator,
+    args: &ForgetArgs,
+    store: &StoreArgs,
+) -> Result<CommandResult, Failure> {
+    let history = history(operator, &args.place, store)?;
+    let task_type = args.task_type.clone();
+    let whom = match (&args.id, &args.group) {
+        (Some(id), _) => Forget::id(id.clone(), task_type),
+        (None, group) => Forget::group(group.as_deref().unwrap_or_default(), task_type),
+    };
+    ask(
+        &format!("remove all lives of {whom} from the history, for good"),
+        args.yes,
+    )?;
+    let forgotten = forget_history(operator, &history, &whom).await?;
+    let lives = match forgotten.lives {
+        1 => "1 life".to_owned(),
+        lives => format!("{lives} lives"),
+    };
+    let text = format!("{lives} removed from the history");
+    CommandResult::new(text, forgotten)
+}
+
+async fn status(
+    operator: &Operator,
+    place: &HistoryPlace,
+    store: &StoreArgs,
+) -> Result<CommandResult, Failure> {
+    let (waiting, kept) = history(operator, place, store)?.status().await?;
+    let time = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| time.to_string());
+    let text = format!(
+        "waiting in the store: {} records, {} % of the bound; the first ended {}\n\
+         dropped at the bound: {}\n\
+         in the history: from {} to {}, {} bytes",
+        waiting.waiting,
+        waiting.fill_percent(),
+        time(waiting.oldest),
+        waiting.lost,
+        time(kept.oldest),
+        time(kept.newest),
+        kept.bytes,
+    );
+    CommandResult::new(text, json!({"waiting": waiting, "history": kept}))
+}
