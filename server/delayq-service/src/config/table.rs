@@ -122,6 +122,7 @@ fn every_number_has_a_range_beyond_which_it_is_refused() {
             "_url",
             "history",
             "_retention",
+            "_topic",
         ];
         let files = ["certificate", "key", "client_ca", "_file"];
         ends.iter().chain(&files).any(|end| option.ends_with(end))
