@@ -2,9 +2,21 @@
 //! likes.
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Two mixes run at a time: a handler that has to wait for a processor looks like one that nobody
+/// has woken.
+static LANES: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
 /// Runs the faults, each at least once, and expects every promise to be held.
 fn survives(store: &str, faults: &[&str]) {
+    let [one, other] = &LANES;
+    let lane = if matches!(store, "sqlite" | "tiered") {
+        one
+    } else {
+        other
+    };
+    let _alone = lane.lock().unwrap_or_else(PoisonError::into_inner);
     let mut run = Command::new(env!("CARGO_BIN_EXE_delayq-chaos"));
     run.args(["run", "--seconds", "1", "--seed", "7", "--lock-ms", "1500"]);
     run.args(["--store", store]);

@@ -179,9 +179,10 @@ pub(super) async fn flip_bit(stage: &mut Stage) -> Result<bool> {
     let id = format!("flip-{}", stage.dice.u32(..));
     // Short enough to stand in the task's own record, in every store.
     let (body, padding) = (TaskBody::Work(0), "sound".to_owned());
+    // Far enough away that the record is still there when a busy machine comes to damage it.
     let job = DelayQueueJob::new(&task_type, &Message { body, padding })?
         .id(id.clone())
-        .after(millis(1_000));
+        .after(millis(3_000));
     let target = Target::Task(format!("{task_type}/{id}"));
     stage.send(job).await?;
     let open = stage.begin(&Kind::BitFlip.name(), target, vec![Explains::Damage]);
@@ -219,7 +220,8 @@ fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<bool> {
             return Ok(false);
         };
         flip(&mut record);
-        let update = "UPDATE tasks SET message = ?1 WHERE id = ?2";
+        // One that runs was read before it was damaged.
+        let update = "UPDATE tasks SET message = ?1 WHERE id = ?2 AND state = 0";
         return Ok(file.execute(update, (record, id))? == 1);
     };
     let mut connection = server.connect()?;
