@@ -11,3 +11,4 @@ mod contract;
 mod killed;
 mod memory;
 mod plugin;
+mod recurring;

@@ -130,7 +130,9 @@ impl Started<'_> {
                 "cannot send the next occurrence yet; trying again within a minute");
         }
         // It was sent before its time but arrived after it, and may have run before under its id.
-        let is_belated = self.cx.submitted_at() > occurrence.time;
+        // One that a cold store accepted in time may be moved late.
+        let accepted_at = delayq_tiered::accepted_at(self.cx.headers());
+        let is_belated = accepted_at.unwrap_or(self.cx.submitted_at()) > occurrence.time;
         if is_belated {
             info!(%task_type, %id, "not run: it reached the store after its time");
         }

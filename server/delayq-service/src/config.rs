@@ -94,6 +94,9 @@ pub struct Config {
     pub cold_url: Option<String>,
     /// How far ahead tasks are due that are in `store` all the same, as a span such as `1h`.
     pub horizon: String,
+    /// True for a process that only looks: it marks no stores and moves no tasks to `store`.
+    #[serde(skip)]
+    pub is_only_looking: bool,
     /// The log.
     pub log: LogConfig,
     /// The text of the first token; only a server without tokens takes it.
@@ -205,6 +208,7 @@ impl Default for Config {
             store: "sqlite:delayq-server.sqlite".to_owned(),
             cold_url: None,
             horizon: cold::HORIZON.to_owned(),
+            is_only_looking: false,
             log: LogConfig::default(),
             bootstrap_token: None,
             bootstrap_token_file: None,

@@ -33,6 +33,9 @@ impl Change {
     }
 }
 
+/// How often an operation is tried on a task that a promoter gives back meanwhile.
+const TRIES: u32 = 5;
+
 fn is_known<T: PartialEq>(outcome: &T, none: &T) -> bool {
     outcome != none
 }
@@ -47,7 +50,8 @@ pub(crate) async fn find(
     if near.as_ref().is_some_and(is_live) {
         return Ok(near);
     }
-    let mut far = parts.cold.find(task_type, id).await?;
+    let asked = parts.cold.find(task_type, id);
+    let mut far = parts.far(task_type, asked).await?.flatten();
     if let Some(task) = &mut far {
         let is_waiting = matches!(task.state, TaskState::Scheduled | TaskState::Dead);
         let is_ended = task.state == TaskState::Done;
@@ -86,31 +90,42 @@ pub(crate) async fn cancel(
     task_type: &TaskType,
     id: &TaskId,
 ) -> Result<CancelOutcome> {
+    for _ in 0..TRIES {
+        if let Some(outcome) = try_cancel(parts, task_type, id).await? {
+            return Ok(outcome);
+        }
+    }
+    // It may be cancelled in cold.
+    Err(parts.doubt(&parts.moving(task_type, id)))
+}
+
+/// The same; `None` if it is to be tried again.
+async fn try_cancel(
+    parts: &Parts,
+    task_type: &TaskType,
+    id: &TaskId,
+) -> Result<Option<CancelOutcome>> {
     let near = parts.hot.cancel(task_type, id).await?;
     if matches!(near, CancelOutcome::Cancelled | CancelOutcome::Running) {
-        return Ok(near);
+        return Ok(Some(near));
     }
-    out_of_doubt(parts, task_type, id).await?;
-    let far = parts.cold.cancel(task_type, id).await?;
+    let far = async {
+        out_of_doubt(parts, task_type, id).await?;
+        parts.cold.cancel(task_type, id).await
+    };
+    let Some(far) = parts.far(task_type, far).await? else {
+        return Ok(Some(near));
+    };
     match far {
-        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Dead) => return Ok(far),
-        CancelOutcome::Running => {
-            let moved = parts.moved(task_type, id).await;
-            // From here on the task may be cancelled in cold.
-            let near = parts.hot.cancel(task_type, id).await;
-            let near = near.map_err(|error| parts.doubt(&error))?;
-            return match (near, moved) {
-                // The mark of this cancel has ended it in cold.
-                (CancelOutcome::NotFound, Ok(())) => Ok(CancelOutcome::Cancelled),
-                (CancelOutcome::Cancelled | CancelOutcome::Running, _) | (_, Ok(())) => Ok(near),
-                (_, Err(error)) => Err(parts.doubt(&error)),
-            };
+        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Dead) => {
+            return Ok(Some(far));
         }
+        CancelOutcome::Running => return cancelled_on_its_way(parts, task_type, id).await,
         _ => {}
     }
     let near = parts.hot.cancel(task_type, id).await?;
     let none = CancelOutcome::NotFound;
-    Ok(match far {
+    Ok(Some(match far {
         CancelOutcome::Finished(state) if state != TaskState::Done && is_known(&near, &none) => {
             let state = ended(parts, task_type, id).await?;
             state.map_or(near, CancelOutcome::Finished)
@@ -118,7 +133,32 @@ pub(crate) async fn cancel(
         _ if is_known(&near, &none) => near,
         CancelOutcome::Finished(TaskState::Done) => none,
         far => far,
-    })
+    }))
+}
+
+/// The outcome of the cancel of a task that was being moved, and has a mark of it in cold; `None`
+/// if it is to be tried again.
+async fn cancelled_on_its_way(
+    parts: &Parts,
+    task_type: &TaskType,
+    id: &TaskId,
+) -> Result<Option<CancelOutcome>> {
+    let moved = parts.moved(task_type, id).await;
+    // From here on the task may be cancelled in cold.
+    let near = parts.hot.cancel(task_type, id).await;
+    let near = near.map_err(|error| parts.doubt(&error))?;
+    if matches!(near, CancelOutcome::Cancelled | CancelOutcome::Running) {
+        return Ok(Some(near));
+    }
+    match moved.map_err(|error| parts.doubt(&error))? {
+        Some(TaskState::Scheduled | TaskState::Running) => Ok(None),
+        // What hot knows may be the end of an earlier task.
+        Some(TaskState::Cancelled) => Ok(Some(CancelOutcome::Cancelled)),
+        Some(TaskState::Done) => Ok(Some(near)),
+        Some(state) => Ok(Some(CancelOutcome::Finished(state))),
+        None if near == CancelOutcome::NotFound => Ok(Some(CancelOutcome::Cancelled)),
+        None => Ok(Some(near)),
+    }
 }
 
 /// Waits for the move of a task of which nobody knows whether hot has had it.
@@ -126,7 +166,7 @@ async fn out_of_doubt(parts: &Parts, task_type: &TaskType, id: &TaskId) -> Resul
     let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
     match found {
         Some(task) if task.state == TaskState::Scheduled && may_be_moved(&task) => {
-            parts.arrived(task_type, id).await
+            parts.arrived(task_type, id).await.map(drop)
         }
         _ => Ok(()),
     }
@@ -139,30 +179,60 @@ pub(crate) async fn change(
     id: &TaskId,
     change: Change,
 ) -> Result<ChangeOutcome> {
+    for _ in 0..TRIES {
+        if let Some(outcome) = try_change(parts, task_type, id, &change).await? {
+            return Ok(outcome);
+        }
+    }
+    Err(parts.moving(task_type, id))
+}
+
+/// Changes a task that is in cold.
+async fn change_far(
+    parts: &Parts,
+    task_type: &TaskType,
+    id: &TaskId,
+    change: &Change,
+) -> Result<ChangeOutcome> {
+    if let Change::Move(when) = change {
+        return reschedule(parts, task_type, id, *when).await;
+    }
+    out_of_doubt(parts, task_type, id).await?;
+    let outcome = change.apply(&*parts.cold, task_type, id).await?;
+    Ok(shown(outcome, parts.lead()))
+}
+
+/// Changes a task; `None` if it is to be tried again.
+async fn try_change(
+    parts: &Parts,
+    task_type: &TaskType,
+    id: &TaskId,
+    change: &Change,
+) -> Result<Option<ChangeOutcome>> {
     let near = change.apply(&*parts.hot, task_type, id).await?;
     if matches!(near, ChangeOutcome::Changed { .. } | ChangeOutcome::Running) {
-        return Ok(near);
+        return Ok(Some(near));
     }
-    let far = match change.clone() {
-        Change::Move(when) => reschedule(parts, task_type, id, when).await?,
-        Change::Message(message, headers) => {
-            out_of_doubt(parts, task_type, id).await?;
-            let headers = headers.map(without_mark);
-            let update = Change::Message(message, headers);
-            let outcome = update.apply(&*parts.cold, task_type, id).await?;
-            shown(outcome, parts.lead())
-        }
+    let far = change_far(parts, task_type, id, change);
+    let Some(mut far) = parts.far(task_type, far).await? else {
+        return Ok(Some(near));
     };
+    if far == ChangeOutcome::Running {
+        match parts.moved(task_type, id).await? {
+            Some(TaskState::Scheduled | TaskState::Running) => return Ok(None),
+            Some(TaskState::Done) | None => {}
+            Some(state) => far = ChangeOutcome::Finished(state),
+        }
+    }
     match far {
         ChangeOutcome::Changed { .. } | ChangeOutcome::Finished(TaskState::Dead) => {
-            return Ok(far);
+            return Ok(Some(far));
         }
-        ChangeOutcome::Running => parts.moved(task_type, id).await?,
         _ => {}
     }
     let near = change.apply(&*parts.hot, task_type, id).await?;
     let none = ChangeOutcome::NotFound;
-    Ok(match far {
+    Ok(Some(match far {
         ChangeOutcome::Finished(state) if state != TaskState::Done && is_known(&near, &none) => {
             let state = ended(parts, task_type, id).await?;
             state.map_or(near, ChangeOutcome::Finished)
@@ -170,11 +240,11 @@ pub(crate) async fn change(
         _ if is_known(&near, &none) => near,
         ChangeOutcome::Running | ChangeOutcome::Finished(TaskState::Done) => none,
         far => far,
-    })
+    }))
 }
 
 /// The header of the tier cannot be changed from outside.
-fn without_mark(mut headers: Headers) -> Headers {
+pub(crate) fn without_mark(mut headers: Headers) -> Headers {
     headers.remove(MARK);
     headers
 }
@@ -201,8 +271,11 @@ pub(crate) async fn reschedule(
     };
     let is_leaving = is_on_its_way(&task.headers) || may_be_moved(&task);
     if task.state == TaskState::Scheduled && is_leaving {
-        parts.arrived(task_type, id).await?;
-        return Ok(ChangeOutcome::NotFound);
+        let state = parts.arrived(task_type, id).await?;
+        return Ok(match state.filter(|state| *state != TaskState::Done) {
+            Some(state) => ChangeOutcome::Finished(state),
+            None => ChangeOutcome::NotFound,
+        });
     }
     let lead = parts.lead();
     let is_soon = match when {
@@ -230,10 +303,11 @@ pub(crate) async fn reschedule(
         When::After(delay) => due_at.plus(delay),
         When::At(time) => time,
     };
-    parts
-        .arrived(task_type, id)
-        .await
-        .map_err(|error| parts.doubt(&error))?;
+    let arrived = parts.arrived(task_type, id).await;
+    match arrived.map_err(|error| parts.doubt(&error))? {
+        None | Some(TaskState::Done) => {}
+        Some(state) => return Ok(ChangeOutcome::Finished(state)),
+    }
     let moved = parts.hot.reschedule(task_type, id, When::At(target)).await;
     moved.map_err(|error| parts.doubt(&error))
 }

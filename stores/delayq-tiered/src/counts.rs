@@ -1,7 +1,7 @@
 //! How many tasks of a type are in cold, as of a moment ago.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::operate::TypeStats;
@@ -13,6 +13,9 @@ const FRESH: Duration = seconds(1);
 
 /// How long a submit waits for a new count of a type that had no task in cold.
 const PATIENCE: Duration = millis(500);
+
+/// How long the error of a question is the answer to others.
+const FAILED: Duration = millis(200);
 
 /// The tasks of a type in cold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,9 +33,15 @@ type Limit = (Option<u64>, Duration);
 /// The counts of all types that were submitted to.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    counts: Mutex<HashMap<TaskType, Count>>,
+    known: Mutex<HashMap<TaskType, Count>>,
     limits: Mutex<HashMap<TaskType, Limit>>,
+    /// The last errors, and when they came.
+    failed: Mutex<HashMap<TaskType, (Error, Duration)>>,
+    turns: Mutex<HashMap<TaskType, Arc<Turn>>>,
 }
+
+/// The right to ask for a count that is not known.
+type Turn = tokio::sync::Mutex<()>;
 
 /// The number of tasks that cold owns by its own counts.
 pub(crate) fn owned(stats: &TypeStats) -> u64 {
@@ -41,7 +50,11 @@ pub(crate) fn owned(stats: &TypeStats) -> u64 {
 
 impl Counts {
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskType, Count>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashMap<TaskType, (Error, Duration)>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn limits(&self) -> MutexGuard<'_, HashMap<TaskType, Limit>> {
@@ -62,30 +75,63 @@ impl Counts {
         Ok(limit)
     }
 
-    /// The present count, at most a second old. While cold cannot be asked, a type that had no
-    /// task there counts as having none, and so does one that `is_marked` says had none ever.
+    /// The present count, at most a second old. While cold cannot be asked, a type that `is_marked`
+    /// says has no task there counts as having none.
     pub(crate) async fn of(
         &self,
         cold: &dyn Store,
         task_type: &TaskType,
         is_marked: impl AsyncFnOnce() -> bool,
     ) -> Result<Count> {
+        if let Some(answer) = self.answered(task_type) {
+            return answer;
+        }
+        if let Some(known) = self.begin(task_type) {
+            return self.ask(cold, task_type, Some(known), is_marked).await;
+        }
+        // One call asks, and the others wait for its answer.
+        let turn = self.turn(task_type);
+        let _turn = turn.lock().await;
+        if let Some(answer) = self.answered(task_type) {
+            return answer;
+        }
+        self.ask(cold, task_type, None, is_marked).await
+    }
+
+    /// The answer that another question had a moment ago.
+    fn answered(&self, task_type: &TaskType) -> Option<Result<Count>> {
         let now = SystemClock.elapsed();
-        let known = {
-            let mut counts = self.lock();
-            let known = counts.get_mut(task_type);
-            match known {
-                Some(count) if now < count.asked_at + FRESH => return Ok(*count),
-                // Others use the old count while this call asks.
-                Some(count) => {
-                    count.asked_at = now;
-                    Some(*count)
-                }
-                None => None,
-            }
-        };
-        let had_none = known.filter(|count| count.tasks == 0);
-        let asked = match had_none {
+        if let Some((error, failed_at)) = self.failed().get(task_type)
+            && now < *failed_at + FAILED
+        {
+            return Some(Err(error.clone()));
+        }
+        let known = self.lock().get(task_type).copied();
+        known.filter(|count| now < count.asked_at + FRESH).map(Ok)
+    }
+
+    /// Begins a question about a type whose count is old. Others use that meanwhile.
+    fn begin(&self, task_type: &TaskType) -> Option<Count> {
+        let mut counts = self.lock();
+        let count = counts.get_mut(task_type)?;
+        count.asked_at = SystemClock.elapsed();
+        Some(*count)
+    }
+
+    fn turn(&self, task_type: &TaskType) -> Arc<Turn> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(task_type.clone()).or_default())
+    }
+
+    async fn ask(
+        &self,
+        cold: &dyn Store,
+        task_type: &TaskType,
+        known: Option<Count>,
+        is_marked: impl AsyncFnOnce() -> bool,
+    ) -> Result<Count> {
+        let now = SystemClock.elapsed();
+        let asked = match known.filter(|count| count.tasks == 0) {
             Some(_) => {
                 let asked = timeout(PATIENCE, cold.stats(task_type)).await;
                 let slow = || Err(Error::unavailable(cold.name(), "no answer"));
@@ -93,14 +139,15 @@ impl Counts {
             }
             None => cold.stats(task_type).await,
         };
-        match (asked, had_none) {
-            (Ok(stats), _) => Ok(self.learn(task_type, &stats, now)),
-            (Err(_), Some(count)) => Ok(count),
-            (Err(error), None) if known.is_some() || is_marked().await => {
+        match asked {
+            Ok(stats) => Ok(self.learn(task_type, &stats, now)),
+            Err(error) if known.is_some_and(|count| count.tasks > 0) || is_marked().await => {
                 self.lock().remove(task_type);
+                let failed = (error.clone(), SystemClock.elapsed());
+                self.failed().insert(task_type.clone(), failed);
                 Err(error)
             }
-            (Err(_), None) => Ok(self.learn_none(task_type, now)),
+            Err(_) => Ok(self.learn_none(task_type)),
         }
     }
 
@@ -120,10 +167,10 @@ impl Counts {
     }
 
     /// Notes that a type has no task in cold, although cold cannot be asked.
-    fn learn_none(&self, task_type: &TaskType, at: Duration) -> Count {
+    fn learn_none(&self, task_type: &TaskType) -> Count {
         let mut counts = self.lock();
         let count = counts.entry(task_type.clone()).or_default();
-        count.asked_at = at;
+        count.asked_at = SystemClock.elapsed();
         *count
     }
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use delayq_core::task::Headers;
 use delayq_core::time::{MAX_DELAY, duration_ms};
+use delayq_core::worker::OCCURRENCE_HEADER;
 use delayq_core::{
     AttemptHistory, ClaimedTask, Expiry, NewTask, OnConflict, TaskInfo, TaskState, Timestamp,
     WaitsFor, When,
 };
 
 /// The header that keeps what cold cannot: `after=MS` for an expiry that counts from the due time,
-/// and `due=MS` for the real due time of a task that is moved at once.
+/// and `due=MS` for the real due time of a task that is moved at once. In hot, an occurrence of a
+/// recurring task has it with `accepted=MS`. A header of a sender with this name is removed.
 pub(crate) const MARK: &str = "delayq-tier";
 
 /// The content of the header [`MARK`].
@@ -18,6 +20,7 @@ pub(crate) const MARK: &str = "delayq-tier";
 struct Mark {
     due: Option<Timestamp>,
     expiry_after: Option<Duration>,
+    accepted: Option<Timestamp>,
 }
 
 impl Mark {
@@ -27,6 +30,9 @@ impl Mark {
         for word in text.split_whitespace() {
             match word.split_once('=') {
                 Some(("due", ms)) => mark.due = ms.parse().ok().map(Timestamp::from_millis),
+                Some(("accepted", ms)) => {
+                    mark.accepted = ms.parse().ok().map(Timestamp::from_millis);
+                }
                 Some(("after", ms)) => {
                     mark.expiry_after = ms.parse().ok().map(Duration::from_millis);
                 }
@@ -40,11 +46,20 @@ impl Mark {
         let due = self.due.map(|due| format!("due={}", due.as_millis()));
         let after = self.expiry_after;
         let after = after.map(|span| format!("after={}", duration_ms(span)));
-        let words: Vec<_> = due.into_iter().chain(after).collect();
+        let accepted = self.accepted;
+        let accepted = accepted.map(|time| format!("accepted={}", time.as_millis()));
+        let words: Vec<_> = due.into_iter().chain(after).chain(accepted).collect();
         if !words.is_empty() {
             headers.insert(MARK.to_owned(), words.join(" "));
         }
     }
+}
+
+/// The time when a cold store accepted an occurrence of a recurring task that was moved since;
+/// `None` for a task that was not moved. The submit time of a moved task is that of its move.
+#[must_use]
+pub fn accepted_at(headers: &Headers) -> Option<Timestamp> {
+    Mark::of(headers).accepted
 }
 
 /// The real due time of a task that is due in cold at `due`.
@@ -88,7 +103,7 @@ fn marked(task: &NewTask, lead: Duration, due: Option<Timestamp>) -> NewTask {
     let mut far = task.clone();
     let mut mark = Mark {
         due,
-        expiry_after: None,
+        ..Mark::default()
     };
     far.when = earlier(task.when, lead);
     if let Some(Expiry::AfterDue(span)) = task.expiry {
@@ -155,6 +170,14 @@ pub(crate) fn to_hot(
     };
     near.headers = claimed.headers;
     near.headers.remove(MARK);
+    if near.headers.contains_key(OCCURRENCE_HEADER) {
+        // An occurrence that was accepted after its time is not run.
+        let accepted = Mark {
+            accepted: Some(claimed.submitted_at),
+            ..Mark::default()
+        };
+        accepted.set(&mut near.headers);
+    }
     near.message = claimed.message;
     near
 }
@@ -180,10 +203,28 @@ pub(crate) fn show(info: &mut TaskInfo, lead: Duration) {
     }
 }
 
-/// The due time of a task of hot that may have been moved there.
-pub(crate) fn moved_due(info: &TaskInfo, lead: Duration) -> Option<Timestamp> {
-    let (due, submitted) = (info.due_at?, info.submitted_at?);
-    (due.since(submitted) <= lead).then_some(due)
+/// True for a task of hot that has been moved there in time, by its times: a near task is seldom
+/// due just then. One that was moved late looks like a near one.
+pub(crate) fn looks_moved(info: &TaskInfo, lead: Duration) -> bool {
+    let (Some(due), Some(submitted)) = (info.due_at, info.submitted_at) else {
+        return false;
+    };
+    let ahead = due.since(submitted);
+    ahead <= lead && ahead >= lead / 2
+}
+
+/// True if a task, as it is shown, has the message, the headers and the expiry of a request.
+pub(crate) fn has_content_of(info: &TaskInfo, task: &NewTask) -> bool {
+    let expires_at = match task.expiry {
+        None => None,
+        Some(Expiry::At(time)) => Some(time),
+        Some(Expiry::AfterDue(span)) => info.due_at.map(|due| due.plus(span)),
+    };
+    let mut headers = info.headers.clone();
+    headers.remove(MARK);
+    info.message.as_ref() == Some(&task.message)
+        && headers == task.headers
+        && info.expires_at == expires_at
 }
 
 #[cfg(test)]

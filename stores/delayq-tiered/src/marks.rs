@@ -40,6 +40,19 @@ impl Marks {
         Ok(())
     }
 
+    /// Marks the types in hot that have no mark there, as it was lost.
+    ///
+    /// # Errors
+    /// Those of hot.
+    pub(crate) async fn restore(&self, hot: &dyn Store, types: &[TaskType]) -> Result<()> {
+        let known = self.types(hot).await?;
+        for task_type in types.iter().filter(|one| !known.contains(one)) {
+            lock(&self.marked).remove(task_type);
+            self.mark(hot, task_type).await?;
+        }
+        Ok(())
+    }
+
     /// True if a type may have far tasks, by what hot knows.
     pub(crate) async fn has(&self, hot: &dyn Store, task_type: &TaskType) -> bool {
         let types = self.types(hot).await;

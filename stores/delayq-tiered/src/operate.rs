@@ -8,7 +8,9 @@ use delayq_core::operate::{
     merge_pages, sum_stats,
 };
 use delayq_core::store::{CancelOutcome, Concern, MAX_BATCH};
-use delayq_core::{Error, Result, TaskId, TaskState, TaskType, Timestamp};
+use delayq_core::{
+    Clock, Error, Result, SystemClock, TaskId, TaskState, TaskType, Timestamp, seconds,
+};
 use futures_util::future::join_all;
 
 use crate::counts::owned;
@@ -52,10 +54,9 @@ pub(crate) async fn configure(
 /// types without far tasks are counted by hot.
 pub(crate) async fn stats(parts: &Parts, task_type: &TaskType) -> Result<TypeStats> {
     // Cold first: a task that moves in between is counted twice, and never missing.
-    let mut cold = match parts.cold.stats(task_type).await {
-        Ok(cold) => cold,
-        Err(error) if parts.marks.has(&*parts.hot, task_type).await => return Err(error),
-        Err(_) => return parts.hot.stats(task_type).await,
+    let asked = parts.far(task_type, parts.cold.stats(task_type)).await?;
+    let Some(mut cold) = asked else {
+        return parts.hot.stats(task_type).await;
     };
     let hot = parts.hot.stats(task_type).await?;
     cold.scheduled += cold.running;
@@ -92,10 +93,10 @@ pub(crate) async fn list(
         _ => Duration::ZERO,
     };
     let own = cursor.map(|cursor| Cursor::new(cursor.at.minus(lead), cursor.id.clone()));
-    let mut cold = parts
-        .cold
-        .list(task_type, state, own.as_ref(), limit)
-        .await?;
+    let asked = parts.cold.list(task_type, state, own.as_ref(), limit);
+    let Some(mut cold) = parts.far(task_type, asked).await? else {
+        return parts.hot.list(task_type, state, cursor, limit).await;
+    };
     let hot = parts.hot.list(task_type, state, cursor, limit).await?;
     for task in &mut cold.tasks {
         let at = task.at.plus(lead);
@@ -121,9 +122,10 @@ pub(crate) async fn histogram(
     let mut sum = parts.hot.due_histogram(task_type, from, to, steps).await?;
     let (from, to) = (from.minus(parts.lead()), to.minus(parts.lead()));
     if from < to {
-        let cold = parts.cold.due_histogram(task_type, from, to, steps).await?;
+        let asked = parts.cold.due_histogram(task_type, from, to, steps);
+        let cold = parts.far(task_type, asked).await?;
         sum.iter_mut()
-            .zip(cold)
+            .zip(cold.unwrap_or_default())
             .for_each(|(sum, count)| *sum += count);
     }
     Ok(sum)
@@ -147,7 +149,8 @@ pub(crate) async fn requeue(
 ) -> Result<Vec<TaskId>> {
     let mut ids = parts.hot.requeue_dead(task_type, filter, interval).await?;
     let rest = rest_of(filter, ids.len());
-    ids.extend(parts.cold.requeue_dead(task_type, &rest, interval).await?);
+    let asked = parts.cold.requeue_dead(task_type, &rest, interval);
+    ids.extend(parts.far(task_type, asked).await?.unwrap_or_default());
     Ok(ids)
 }
 
@@ -159,7 +162,8 @@ pub(crate) async fn discard(
 ) -> Result<Vec<TaskId>> {
     let mut ids = parts.hot.discard_dead(task_type, filter).await?;
     let rest = rest_of(filter, ids.len());
-    ids.extend(parts.cold.discard_dead(task_type, &rest).await?);
+    let asked = parts.cold.discard_dead(task_type, &rest);
+    ids.extend(parts.far(task_type, asked).await?.unwrap_or_default());
     Ok(ids)
 }
 
@@ -168,7 +172,8 @@ pub(crate) async fn purge(parts: &Parts, task_type: &TaskType, state: TaskState)
     if state == TaskState::Running {
         return parts.hot.purge(task_type, state).await;
     }
-    let cold = parts.cold.purge(task_type, state).await?;
+    let asked = parts.far(task_type, parts.cold.purge(task_type, state));
+    let cold = asked.await?.unwrap_or_default();
     let hot = parts.hot.purge(task_type, state).await?;
     Ok(match state {
         TaskState::Done => hot,
@@ -262,6 +267,8 @@ async fn twice(
 /// The concerns of both stores, and what keeps tasks from being moved.
 pub(crate) async fn concerns(parts: &Parts) -> Result<Vec<Concern>> {
     let mut all = parts.trouble.concerns();
+    // A store that cannot be asked is told of below.
+    all.extend(clocks(parts).await.unwrap_or_default());
     for (which, store) in [("hot", &parts.hot), ("cold", &parts.cold)] {
         for mut concern in store.concerns().await? {
             concern.found = format!("{which} store: {}", concern.found);
@@ -269,4 +276,29 @@ pub(crate) async fn concerns(parts: &Parts) -> Result<Vec<Concern>> {
         }
     }
     Ok(all)
+}
+
+/// By how much the clocks of both stores may differ.
+const CLOCKS: Duration = seconds(1);
+
+/// The concern of a cold store whose clock is not that of the hot one.
+async fn clocks(parts: &Parts) -> Result<Option<Concern>> {
+    let Some(task_type) = parts.cold.types().await?.into_iter().next() else {
+        return Ok(None);
+    };
+    let began = SystemClock.elapsed();
+    let hot = parts.hot.stats(&task_type).await?.now;
+    let cold = parts.cold.stats(&task_type).await?.now;
+    let took = SystemClock.elapsed().saturating_sub(began);
+    let (ahead, behind) = (cold.since(hot).saturating_sub(took), hot.since(cold));
+    let off = ahead.max(behind);
+    Ok((off > CLOCKS).then(|| {
+        let direction = if behind > ahead { "behind" } else { "ahead of" };
+        Concern::new(
+            format!("the clock of the cold store is {off:.1?} {direction} that of the hot store"),
+            "far tasks are moved too early or too late by as much, and whether one whose move was \
+             broken off has run cannot be told",
+            "set both clocks by the same time servers",
+        )
+    }))
 }

@@ -50,6 +50,13 @@ pub async fn check_pair(hot: &dyn Store, cold: &dyn Store, is_owner: bool) -> Re
         (_, Some(far)) if !far.is_cold => {
             return refused("it is a hot store, or the same one under another name");
         }
+        (None, Some(_)) if is_of_another(hot, cold).await? => {
+            return refused(
+                "it has tasks of another hot store, and the hot store has tasks, but no mark that \
+                 both belong together: give each application a cold store of its own, or a \
+                 namespace",
+            );
+        }
         (Some(near), Some(far)) if near.pair == far.pair => return Ok(()),
         (Some(_), Some(_)) if !is_empty(cold).await? => {
             return refused(
@@ -77,6 +84,51 @@ pub async fn check_pair(hot: &dyn Store, cold: &dyn Store, is_owner: bool) -> Re
         return refused("it is the hot store under another name, or behind another hot store");
     }
     Ok(())
+}
+
+/// Refuses the cold store of a tier that is opened alone. Answers true for the hot one, whose far
+/// tasks are not seen without its cold one.
+///
+/// # Errors
+/// `InvalidInput`, and the errors of the store.
+pub async fn check_alone(store: &dyn Store) -> Result<bool> {
+    match role(store).await? {
+        Some(role) if role.is_cold => {
+            let reason = "it is the cold store of a tier: workers on it would run tasks a minute \
+                          early. Name the hot store, and this one as its cold_url";
+            Err(Error::invalid("store", reason))
+        }
+        role => Ok(role.is_some()),
+    }
+}
+
+/// Marks a hot store again that was lost, and has no role, as the one before `cold`.
+///
+/// # Errors
+/// Those of the stores.
+pub(crate) async fn restore(hot: &dyn Store, cold: &dyn Store) -> Result<()> {
+    if role(hot).await?.is_some() {
+        return Ok(());
+    }
+    let Some(Role {
+        is_cold: true,
+        pair,
+    }) = role(cold).await?
+    else {
+        return Ok(());
+    };
+    let is_cold = false;
+    let lost = Role { is_cold, pair };
+    written(hot, lost, Expected::Absent).await.map(drop)
+}
+
+/// True if a hot store that has no role, and could have one, has tasks and the cold one, too. One
+/// that was lost is empty.
+async fn is_of_another(hot: &dyn Store, cold: &dyn Store) -> Result<bool> {
+    if let Err(Error::Unsupported(_)) = hot.folder(FOLDER).await {
+        return Ok(false);
+    }
+    Ok(!is_empty(cold).await? && !is_empty(hot).await?)
 }
 
 /// The role that a store is marked with.
@@ -150,8 +202,19 @@ mod tests {
         let (task_type, id) = (TaskType::new("a").unwrap(), TaskId::new("1").unwrap());
         let mut task = NewTask::new(task_type, id, Vec::new());
         task.when = When::After(hours(1));
-        cold.submit(vec![task]).await.remove(0).unwrap();
+        cold.submit(vec![task.clone()]).await.remove(0).unwrap();
         fails(&hot, &cold, "tasks of another hot store").await;
         assert_eq!(check_pair(&*other, &*cold, true).await, Ok(()));
+        // The application of a hot store in use that never had a cold one.
+        let used = store();
+        used.submit(vec![task]).await.remove(0).unwrap();
+        fails(&used, &cold, "no mark that both belong together").await;
+        // One that was lost and is in use again, as its processes go on.
+        restore(&*used, &*cold).await.unwrap();
+        assert_eq!(check_pair(&*used, &*cold, true).await, Ok(()));
+        assert_eq!(check_alone(&*used).await, Ok(true));
+        assert_eq!(check_alone(&*store()).await, Ok(false));
+        let alone = check_alone(&*cold).await.unwrap_err();
+        assert!(alone.to_string().contains("cold_url"), "{alone}");
     }
 }

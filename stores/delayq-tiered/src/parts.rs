@@ -1,12 +1,12 @@
 //! The two stores of a tier, and what every operation needs of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delayq_core::time::Sleep;
 use delayq_core::{
     Clock, Error, Result, Store, SystemClock, TaskId, TaskInfo, TaskState, TaskType, Timestamp,
-    When, millis,
+    When, millis, seconds,
 };
 
 use tokio::sync::Notify;
@@ -19,6 +19,9 @@ use crate::trouble::Trouble;
 /// The longest pause between two looks at a task that is being moved.
 const LONGEST_LOOK: Duration = millis(50);
 
+/// How long cold is not asked for a type without far tasks, after it could not be asked.
+const AWAY: Duration = seconds(1);
+
 /// The stores, and what is known of them.
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -30,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) trouble: Trouble,
     /// Wakes the promoters of this instance.
     pub(crate) hurry: Notify,
+    /// When cold could not be asked.
+    pub(crate) away: Mutex<Option<Duration>>,
 }
 
 /// Ends after `span` on the real clock.
@@ -71,6 +76,42 @@ impl Parts {
         count.map_err(unasked)
     }
 
+    /// The answer of cold to a question or a change of a type. `None` if cold cannot be asked and
+    /// hot knows that the type has no far tasks.
+    ///
+    /// # Errors
+    /// Those of cold.
+    pub(crate) async fn far<T>(
+        &self,
+        task_type: &TaskType,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
+        let has_none = async || !self.marks.has(&*self.hot, task_type).await;
+        if self.is_away() && has_none().await {
+            return Ok(None);
+        }
+        match answer.await {
+            Err(error) if error.is_transient() && has_none().await => {
+                let now = SystemClock.elapsed();
+                *self.away.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    /// True if cold could not be asked a moment ago.
+    fn is_away(&self) -> bool {
+        let away = *self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        away.is_some_and(|since| SystemClock.elapsed() < since + AWAY)
+    }
+
+    /// The error for a task that is on its way between the stores.
+    pub(crate) fn moving(&self, task_type: &TaskType, id: &TaskId) -> Error {
+        let detail = format!("task {id} of type {task_type} is being moved: ask again");
+        Error::unavailable(self.name(), detail)
+    }
+
     /// The error of a change that was begun in cold.
     pub(crate) fn doubt(&self, error: &Error) -> Error {
         Error::indeterminate(self.name(), error.to_string())
@@ -93,20 +134,28 @@ impl Parts {
         delay > self.options.horizon
     }
 
-    /// Waits until the task is not being moved any more.
+    /// Waits until the task is not being moved any more. Answers its state in cold then.
     ///
     /// # Errors
     /// `Unavailable` if that takes longer than a call may.
-    pub(crate) async fn moved(&self, task_type: &TaskType, id: &TaskId) -> Result<()> {
+    pub(crate) async fn moved(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+    ) -> Result<Option<TaskState>> {
         self.until(task_type, id, |state| state != TaskState::Running)
             .await
     }
 
-    /// Waits until cold has moved the task, which is due there.
+    /// Waits until cold has moved the task, which is due there. Answers its state in cold then.
     ///
     /// # Errors
     /// As [`moved`](Self::moved).
-    pub(crate) async fn arrived(&self, task_type: &TaskType, id: &TaskId) -> Result<()> {
+    pub(crate) async fn arrived(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+    ) -> Result<Option<TaskState>> {
         self.hurry.notify_one();
         let is_there = |state| !matches!(state, TaskState::Running | TaskState::Scheduled);
         self.until(task_type, id, is_there).await
@@ -117,17 +166,17 @@ impl Parts {
         task_type: &TaskType,
         id: &TaskId,
         is_over: fn(TaskState) -> bool,
-    ) -> Result<()> {
+    ) -> Result<Option<TaskState>> {
         let end = SystemClock.elapsed() + self.options.patience;
         let mut look = millis(1);
         loop {
             let found = self.cold.find(task_type, id).await.map_err(unasked)?;
-            if found.is_none_or(|task| is_over(task.state)) {
-                return Ok(());
+            let state = found.map(|task| task.state);
+            if state.is_none_or(is_over) {
+                return Ok(state);
             }
             if SystemClock.elapsed() + look >= end {
-                let detail = format!("task {id} of type {task_type} is being moved: ask again");
-                return Err(Error::unavailable(self.name(), detail));
+                return Err(self.moving(task_type, id));
             }
             pause(look).await;
             look = (look * 2).min(LONGEST_LOOK);

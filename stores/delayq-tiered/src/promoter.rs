@@ -23,6 +23,7 @@ use tracing::warn;
 
 use self::mover::Mover;
 use self::thread::PromoterThread;
+use crate::pair;
 use crate::parts::{Parts, pause};
 
 /// How long [`Promoters::stop`] waits for the move in progress.
@@ -88,9 +89,13 @@ async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     let of_loops = stopped.clone();
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
-        for task_type in parts.cold.types().await.unwrap_or_default() {
-            // A hot store that was lost has no marks.
-            parts.marks.mark(&*parts.hot, &task_type).await.ok();
+        let types = parts.cold.types().await.unwrap_or_default();
+        if !types.is_empty() {
+            // A hot store that was lost has no role and no marks.
+            pair::restore(&*parts.hot, &*parts.cold).await.ok();
+            parts.marks.restore(&*parts.hot, &types).await.ok();
+        }
+        for task_type in types {
             parts.marks.tell(&*parts.cold, &task_type).await.ok();
             woken(&parts, &mut loops, &of_loops, task_type);
         }

@@ -1,6 +1,6 @@
 //! The store over two stores.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delayq_core::history::{EndPosition, EndsStatus, WaitingEnd};
@@ -33,7 +33,8 @@ use crate::{ends, operate, submit};
 ///
 /// Where it differs from a single store:
 ///
-/// - The submit time of a task that was moved is the time of its move.
+/// - The submit time of a task that was moved is the time of its move. An occurrence of a recurring
+///   task keeps that of its first submit in a header, see [`accepted_at`](crate::accepted_at).
 /// - A submit learns within a second that another process has put the first far task of its type
 ///   into cold. Until then it does not see that such a task has its id, and both are accepted. The
 ///   far one is then set aside as dead when it becomes due, if the other one still exists.
@@ -68,13 +69,18 @@ impl TieredStore {
     /// are `Unavailable`.
     ///
     /// # Errors
-    /// `InvalidInput` for a horizon below five minutes, and for a retention of two minutes or less.
+    /// `InvalidInput` for a horizon below five minutes, for a retention of two minutes or less, and
+    /// for a tier that moves nothing: it would open the cold store never.
     pub fn open_before_cold(
         hot: Arc<dyn Store>,
         cold: Later,
         options: TierOptions,
     ) -> Result<Arc<Self>> {
         options.check()?;
+        if options.moves_nothing {
+            let reason = "it is away: a program that moves no tasks starts once it is back";
+            return Err(Error::invalid("cold store", reason));
+        }
         let late = Arc::new(LateStore::new(cold.name, cold.options));
         let opened = Arc::clone(&late);
         let opening = Box::pin(async move { opened.open(cold.opener).await });
@@ -95,6 +101,7 @@ impl TieredStore {
             marks: Marks::default(),
             trouble: Trouble::default(),
             hurry: Notify::new(),
+            away: Mutex::default(),
         });
         let promoters = if parts.options.moves_nothing {
             None
@@ -206,7 +213,8 @@ impl Layer for TieredStore {
         message: Vec<u8>,
         headers: &Headers,
     ) -> Result<ChangeOutcome> {
-        let change = Change::Message(message, Some(headers.clone()));
+        let headers = change::without_mark(headers.clone());
+        let change = Change::Message(message, Some(headers));
         change::change(&self.parts, task_type, id, change).await
     }
 

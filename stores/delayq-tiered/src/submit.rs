@@ -8,10 +8,12 @@ use delayq_core::{
     Error, NewTask, OnConflict, Result, Store, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::change::reschedule;
 use crate::far::{
-    due_in_place_of, is_soon, later_to_cold, moved_due, real_due, soon_to_cold, to_cold,
+    MARK, due_in_place_of, has_content_of, is_soon, later_to_cold, looks_moved, real_due, show,
+    soon_to_cold, to_cold,
 };
 use crate::parts::{Parts, is_live, may_be_moved, unasked};
 
@@ -23,7 +25,8 @@ enum Route {
     Hot,
     /// Its form for cold.
     Cold(Box<NewTask>, Place),
-    Refused(Error),
+    /// Nothing is submitted.
+    Answered(Outcome),
 }
 
 /// What a task finds in cold.
@@ -38,7 +41,11 @@ enum Place {
 }
 
 /// Submits tasks; one outcome each, in order.
-pub(crate) async fn submit(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
+pub(crate) async fn submit(parts: &Parts, mut tasks: Vec<NewTask>) -> Vec<Outcome> {
+    for task in &mut tasks {
+        // It is the tier's own.
+        task.headers.remove(MARK);
+    }
     if all_near(parts, &tasks).await {
         return parts.hot.submit(tasks).await;
     }
@@ -69,20 +76,18 @@ async fn all_near(parts: &Parts, tasks: &[NewTask]) -> bool {
             types.push(&task.task_type);
         }
     }
-    for task_type in types {
-        let count = parts.count(task_type).await;
-        if !count.is_ok_and(|count| count.tasks == 0) {
-            return false;
-        }
-    }
-    true
+    let counts = types.into_iter().map(|task_type| parts.count(task_type));
+    let mut counts = join_all(counts).await.into_iter();
+    counts.all(|count| count.is_ok_and(|count| count.tasks == 0))
 }
 
 /// Submits tasks with different ids.
 async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
     let routes = tasks.iter().map(|task| async {
-        let route = route(parts, task).await;
-        route.unwrap_or_else(Route::Refused)
+        let route = timeout(parts.options.patience, route(parts, task)).await;
+        let slow = |_| Err(Error::unavailable(parts.name(), "no answer in time"));
+        let route = route.unwrap_or_else(slow);
+        route.unwrap_or_else(|error| Route::Answered(Err(error)))
     });
     let mut routes = join_all(routes).await;
     keep_bounds(parts, &tasks, &mut routes).await;
@@ -90,7 +95,7 @@ async fn submit_part(parts: &Parts, tasks: Vec<NewTask>) -> Vec<Outcome> {
     let mut far = Vec::new();
     for (at, route) in routes.into_iter().enumerate() {
         outcomes.push(match route {
-            Route::Refused(error) => Some(Err(error)),
+            Route::Answered(outcome) => Some(outcome),
             Route::Hot => None,
             Route::Cold(task, place) => {
                 far.push((at, *task, place));
@@ -139,11 +144,13 @@ async fn route(parts: &Parts, task: &NewTask) -> Result<Route> {
     };
     if is_live(&cold) {
         let is_moved = may_be_moved(&cold) && ask(&parts.hot).await?.as_ref().is_some_and(is_live);
-        return Ok(if is_moved {
-            Route::Hot
-        } else {
-            beside(parts, task, &cold)
-        });
+        if is_moved {
+            return Ok(Route::Hot);
+        }
+        if !task.on_conflict.replaces() && is_soon(task.when, parts.now(), parts.lead()) {
+            return give_way(parts, task, cold).await;
+        }
+        return Ok(beside(parts, task, &cold));
     }
     if runs_again && !is_far {
         return Ok(Route::Hot);
@@ -179,6 +186,34 @@ fn beside(parts: &Parts, task: &NewTask, present: &TaskInfo) -> Route {
     Route::Cold(Box::new(far), Place::Known)
 }
 
+/// The answer for a near task that does not replace the present one of cold. It is not submitted
+/// there: if the present one ended meanwhile, cold would take this one and start it late.
+async fn give_way(parts: &Parts, task: &NewTask, mut present: TaskInfo) -> Result<Route> {
+    if present.state == TaskState::Running {
+        // It may have ended in hot already.
+        let state = parts.moved(&task.task_type, &task.id).await?;
+        if state.is_none_or(|state| state == TaskState::Done) {
+            return Ok(Route::Hot);
+        }
+    }
+    show(&mut present, parts.lead());
+    Ok(Route::Answered(Ok(given_way(task, &present))))
+}
+
+fn given_way(task: &NewTask, present: &TaskInfo) -> SubmitOutcome {
+    let (state, submitted) = (present.state, present.submitted_at);
+    let is_same_time = match task.when {
+        When::At(time) => present.due_at == Some(submitted.map_or(time, |at| time.max(at))),
+        When::After(_) => false,
+    };
+    let is_same = is_same_time && has_content_of(present, task);
+    if is_same || task.on_conflict == OnConflict::Keep {
+        SubmitOutcome::AlreadyExists { state }
+    } else {
+        SubmitOutcome::Conflict { state }
+    }
+}
+
 /// Refuses new far tasks beyond the limit of their type, which counts both stores. Near ones are
 /// counted by hot, unless there are far ones.
 async fn keep_bounds(parts: &Parts, tasks: &[NewTask], routes: &mut [Route]) {
@@ -187,7 +222,7 @@ async fn keep_bounds(parts: &Parts, tasks: &[NewTask], routes: &mut [Route]) {
         let is_new = match route {
             Route::Cold(_, place) => *place != Place::Known,
             Route::Hot => true,
-            Route::Refused(_) => false,
+            Route::Answered(_) => false,
         };
         if !is_new {
             continue;
@@ -199,7 +234,7 @@ async fn keep_bounds(parts: &Parts, tasks: &[NewTask], routes: &mut [Route]) {
         let room = match rooms.get_mut(&task.task_type) {
             Some(Ok(Some(room))) => room,
             Some(Err(error)) => {
-                *route = Route::Refused(error.clone());
+                *route = Route::Answered(Err(error.clone()));
                 continue;
             }
             _ => continue,
@@ -211,13 +246,13 @@ async fn keep_bounds(parts: &Parts, tasks: &[NewTask], routes: &mut [Route]) {
         match is_taken(parts, task).await {
             Ok(true) => {}
             Ok(false) => {
-                *route = Route::Refused(Error::QueueFull {
+                *route = Route::Answered(Err(Error::QueueFull {
                     task_type: task.task_type.to_string(),
                     pending: room.pending,
                     limit: room.limit,
-                });
+                }));
             }
-            Err(error) => *route = Route::Refused(unasked(error)),
+            Err(error) => *route = Route::Answered(Err(unasked(error))),
         }
     }
 }
@@ -327,7 +362,7 @@ async fn judge_accepted(
     }
     let none = match parts.cold.cancel(task_type, id).await {
         Ok(CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Done)) => Ok(()),
-        Ok(CancelOutcome::Running) => parts.moved(task_type, id).await,
+        Ok(CancelOutcome::Running) => parts.moved(task_type, id).await.map(drop),
         Ok(_) => return accepted,
         Err(error) => Err(error),
     };
@@ -351,17 +386,32 @@ async fn soon(parts: &Parts, task: &NewTask, due_at: Timestamp) -> SubmitOutcome
     SubmitOutcome::Accepted { due_at, replaced }
 }
 
-/// The outcome for a task whose id cold knows. A task that is being moved, or was, is hot's.
+/// The outcome for a task whose id cold knows. A task that was moved is hot's.
 async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> Option<Outcome> {
     let (SubmitOutcome::AlreadyExists { state } | SubmitOutcome::Conflict { state }) = outcome
     else {
         return Some(Ok(outcome));
     };
-    match state {
-        TaskState::Running => parts.moved(&task.task_type, &task.id).await.err().map(Err),
-        TaskState::Done => None,
-        _ => Some(Ok(outcome)),
+    let state = match state {
+        TaskState::Running => match parts.moved(&task.task_type, &task.id).await {
+            Ok(state) => state.unwrap_or(TaskState::Done),
+            Err(error) => return Some(Err(error)),
+        },
+        state => state,
+    };
+    if state == TaskState::Done {
+        return None;
     }
+    // A promoter gave it back, or set it aside: hot must not have another one with its id.
+    Some(match outcome {
+        SubmitOutcome::AlreadyExists { .. } => Ok(SubmitOutcome::AlreadyExists { state }),
+        _ if task.on_conflict.replaces() => Err(parts.moving(&task.task_type, &task.id)),
+        // It had not ended when this one was submitted.
+        _ if state.is_ended() => Ok(SubmitOutcome::Conflict {
+            state: TaskState::Scheduled,
+        }),
+        _ => Ok(SubmitOutcome::Conflict { state }),
+    })
 }
 
 /// Submits to hot what has no outcome yet.
@@ -382,7 +432,8 @@ async fn to_hot_store(parts: &Parts, tasks: &[NewTask], outcomes: &mut [Option<O
 }
 
 /// The answer for a request that hot takes for another one. A delay is a time once its task was
-/// moved, so that the repeat of the same request looks different.
+/// moved, so that the repeat of the same request looks different. The length of the delay is not
+/// compared, and nothing is submitted: the present task may end meanwhile.
 async fn twin(parts: &Parts, task: &NewTask, answer: Outcome) -> Outcome {
     let Ok(SubmitOutcome::Conflict { .. }) = answer else {
         return answer;
@@ -392,19 +443,11 @@ async fn twin(parts: &Parts, task: &NewTask, answer: Outcome) -> Outcome {
         return answer;
     }
     let found = parts.hot.find(&task.task_type, &task.id).await;
-    let due = found
-        .ok()
-        .flatten()
-        .and_then(|info| moved_due(&info, parts.lead()));
-    let Some(due) = due else {
-        return answer;
+    let is_twin = |info: &TaskInfo| {
+        is_live(info) && looks_moved(info, parts.lead()) && has_content_of(info, task)
     };
-    // The request in the form in which a promoter submits it.
-    let mut moved = task.clone();
-    moved.when = When::At(due);
-    let known = parts.hot.submit(vec![moved]).await.pop();
-    match known {
-        Some(Ok(exists @ SubmitOutcome::AlreadyExists { .. })) => Ok(exists),
-        _ => answer,
+    match found.ok().flatten().filter(is_twin) {
+        Some(TaskInfo { state, .. }) => Ok(SubmitOutcome::AlreadyExists { state }),
+        None => answer,
     }
 }

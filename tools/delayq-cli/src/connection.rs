@@ -99,12 +99,15 @@ impl StoreArgs {
     pub(crate) fn on_this_store(&self, command: &str) -> String {
         let url = self.url.as_ref().filter(|url| !has_secret(url));
         let cold = self.cold_url.as_ref().filter(|url| !has_secret(url));
+        let horizon = self.horizon.filter(|_| cold.is_some());
+        let horizon = horizon.map(|span| format!("{}ms", span.as_millis()));
         let config = self.config.as_ref().map(|file| file.display().to_string());
         let options = [
             ("--config", config.as_ref()),
             ("--profile", self.profile.as_ref()),
             ("--url", url),
             ("--cold-url", cold),
+            ("--horizon", horizon.as_ref()),
             ("--namespace", self.namespace.as_ref()),
         ];
         let mut text = "delayq".to_owned();

@@ -249,6 +249,11 @@ impl Profile {
         }
     }
 
+    /// The cold store behind it, without a secret.
+    pub(crate) fn cold_place(&self) -> Option<String> {
+        self.cold_url.as_deref().map(shown)
+    }
+
     /// Its table in the file.
     pub(crate) fn table(&self) -> TomlTable {
         let mut table = TomlTable::new();

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use delayq_core::memory::MemoryStore;
 use delayq_core::store::StoreOptions;
-use delayq_core::{Namespace, Store};
+use delayq_core::{Error, Namespace, Store};
+use delayq_tiered::check_alone;
 use tokio::runtime::Handle;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::DelayQueuePluginBuilder;
 use super::sends_nothing::SendsNothing;
@@ -76,7 +77,12 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
         store
     } else {
         let cold = cold_store(builder);
-        open_store_with(&builder.url.0, cold.as_ref(), builder.options.clone()).await?
+        let options = builder.options.clone();
+        let opened = open_store_with(&builder.url.0, cold.as_ref(), options).await?;
+        if cold.is_none() {
+            refuse_cold(&opened).await?;
+        }
+        opened
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
@@ -99,6 +105,25 @@ async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<OpenedStore, Star
         service,
         is_opened_here,
     })
+}
+
+/// Refuses the cold store of others as a store of its own. Warns of a hot one that is opened
+/// without its cold store.
+async fn refuse_cold(store: &Arc<dyn Store>) -> Result<(), StartError> {
+    match check_alone(&**store).await {
+        Err(error @ Error::InvalidInput { .. }) => {
+            store.close().await;
+            return Err(error.into());
+        }
+        Ok(true) => warn!(
+            store = store.name(),
+            "the store has a cold store behind it, which this process does not name: it does not \
+             see far tasks, and accepts their ids; add cold_url"
+        ),
+        // A store that cannot say so has none.
+        Ok(false) | Err(_) => {}
+    }
+    Ok(())
 }
 
 /// The history, if one is asked for. Its database is opened later, and may be away.

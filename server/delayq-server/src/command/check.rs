@@ -25,7 +25,8 @@ use delayq_service::config::Config;
 use delayq_service::listener::listen;
 
 /// Checks every part, even after a failure, and reports each.
-pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
+pub(crate) async fn run(mut config: Config) -> Result<(), ServerError> {
+    config.is_only_looking = true;
     say("configuration: ok");
     let mut failed = Vec::new();
     stores(&config, &mut failed).await;

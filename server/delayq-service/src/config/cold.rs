@@ -37,6 +37,11 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 pub(super) fn of(config: &Config) -> Option<ColdStore> {
     let horizon = config.horizon.as_str().into_delay();
     let cold = ColdStore::new(config.cold_url.as_deref()?);
+    let cold = if config.is_only_looking {
+        cold.moving_nothing()
+    } else {
+        cold
+    };
     Some(cold.horizon(horizon.unwrap_or(DEFAULT_HORIZON)))
 }
 

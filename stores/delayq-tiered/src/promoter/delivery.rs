@@ -9,12 +9,15 @@ use delayq_core::{
 };
 use futures_util::future::join_all;
 
-use super::doubt::{Verdict, judge};
+use super::doubt::{Suspect, Verdict, judge};
 use crate::far::to_hot;
 use crate::parts::{Parts, unasked};
 
 /// How long a task waits in cold that hot did not take, for the first time.
 const AGAIN: Duration = seconds(1);
+
+/// The longest wait of a task in doubt, for whose move changes wait.
+const LONGEST_DOUBT: Duration = seconds(2);
 
 /// How often that wait is doubled at most.
 const LONGEST_AGAIN: u32 = 5;
@@ -180,13 +183,24 @@ async fn judged(
     if parcels.is_empty() {
         return Ok(parcels);
     }
-    let since = parts.hot.stats(bucket.task_type()).await.map_err(unasked)?;
-    let verdicts = parcels
+    let task_type = bucket.task_type();
+    let found = parcels
         .iter()
-        .map(|parcel| judge(parts, &since, &parcel.task, parcel.accepted_at));
-    let verdicts: Result<Vec<_>> = join_all(verdicts).await.into_iter().collect();
+        .map(|parcel| parts.hot.find(task_type, &parcel.lock.id));
+    let found: Result<Vec<_>> = join_all(found).await.into_iter().collect();
+    let found = found.map_err(unasked)?;
+    let counts = parts.hot.stats(task_type).await.map_err(unasked)?;
     let mut open = Vec::new();
-    for (mut parcel, verdict) in parcels.into_iter().zip(verdicts?) {
+    for (mut parcel, found) in parcels.into_iter().zip(found) {
+        let suspect = Suspect {
+            task: &parcel.task,
+            accepted_at: parcel.accepted_at,
+            is_in_doubt: parcel.is_in_doubt,
+            found,
+        };
+        let verdict = judge(parts.lead(), &counts, suspect);
+        // Hot has not had it.
+        parcel.is_in_doubt = false;
         match verdict {
             Verdict::Submit => open.push(parcel),
             Verdict::Anew => {
@@ -204,7 +218,8 @@ async fn judged(
 
 /// The error of a task that may have run.
 const MAY_HAVE_RUN: &str = "it may have run already: a move to the hot store was broken off, and \
-    since its due time the hot store has forgotten ended tasks. Requeue it to run it, or discard it";
+    the hot store has forgotten ended tasks since, or remembers one that ended when this one was \
+    accepted. Requeue it to run it, or discard it";
 
 fn set_aside(error: &str) -> AttemptEnd {
     AttemptEnd::Dead {
@@ -231,7 +246,7 @@ fn conclude(delivered: &mut Delivered, parcel: Parcel, answer: Result<SubmitOutc
     // A store that is being closed may have taken it.
     if error.is_indeterminate() || matches!(error, Error::Closed(_)) {
         let end = AttemptEnd::Retry {
-            after,
+            after: after.min(LONGEST_DOUBT),
             error: format!("it could not be moved to the hot store: {error}"),
             succeeded: Vec::new(),
         };

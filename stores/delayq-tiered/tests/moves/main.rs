@@ -11,3 +11,4 @@ mod doubt;
 mod killed;
 mod outages;
 mod stage;
+mod taken;

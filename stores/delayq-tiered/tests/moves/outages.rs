@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use delayq_core::documents::Documents;
 use delayq_core::history::KeptMessage;
 use delayq_core::operate::{Operate, TypeSettings};
-use delayq_core::store::{StoreOptions, SubmitOutcome};
-use delayq_core::{Error, Store, TaskType, When, millis};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
+use delayq_core::{Clock, Error, Store, SystemClock, TaskState, TaskType, When, millis, seconds};
 use delayq_testing::Fault;
 
 use super::stage::{HORIZON, Ledger, Plan, Stage, accept, id, job, no_fault, pause, task_type};
@@ -69,6 +70,8 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
     let (plan, is_away) = away("cold", Fault::NotApplied);
     let instance = stage.instance(&plan);
     let store = &*instance.store;
+    let other = stage.sender_with(&plan);
+    accept(&*other, job("near-0", When::After(millis(0)))).await;
     accept(store, job("near", When::After(millis(0)))).await;
     is_away.store(true, Ordering::Relaxed);
     pause(millis(1_100)).await;
@@ -88,9 +91,29 @@ async fn without_cold_near_tasks_of_a_type_without_far_ones_are_accepted() {
         .await;
     let refused = near[0].clone().unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    // Another process, which counted none before the first far task, and learns of it from hot.
+    let refused = other.submit(vec![job("near-4", When::After(millis(0)))]);
+    let refused = refused.await.remove(0).unwrap_err();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
     is_away.store(false, Ordering::Relaxed);
     let mut ledger = Ledger::default();
-    ledger.work_until(&*stage.hot, 3).await;
+    ledger.work_until(&*stage.hot, 4).await;
+}
+
+/// Processes go on while hot is flushed, or replaced by an empty one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hot_store_that_was_lost_gets_its_marks_again() {
+    let stage = Stage::new(&StoreOptions::default());
+    let instance = stage.instance(&no_fault());
+    accept(&*instance.store, job("far", When::After(HORIZON * 9))).await;
+    let (folder, job) = ("tiered.types", task_type());
+    let removed = stage.hot.remove_document(folder, job.as_str());
+    removed.await.unwrap();
+    let end = SystemClock.elapsed() + seconds(10);
+    while stage.hot.folder(folder).await.unwrap().documents.is_empty() {
+        assert!(SystemClock.elapsed() < end, "it has no mark");
+        pause(millis(2)).await;
+    }
 }
 
 /// A process that starts while cold is away learns from hot which types have far tasks.
@@ -112,6 +135,18 @@ async fn a_process_that_starts_without_cold_takes_near_tasks_of_types_without_fa
     assert_eq!(store.stats(&free).await.unwrap().scheduled, 1);
     let types = [free.clone(), task_type()];
     assert_eq!(store.types().await, Ok(types.to_vec()));
+    let none = id("none");
+    assert_eq!(store.find(&free, &none).await, Ok(None));
+    let cancelled = store.cancel(&free, &none).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::NotFound));
+    let moved = store.reschedule(&free, &none, near.when).await;
+    assert_eq!(moved, Ok(ChangeOutcome::NotFound));
+    let changed = store.update(&free, &none, Vec::new()).await;
+    assert_eq!(changed, Ok(ChangeOutcome::NotFound));
+    let page = store.list(&free, TaskState::Scheduled, None, 9).await;
+    assert_eq!(page.unwrap().tasks.len(), 1);
+    let asked = store.find(&task_type(), &none).await;
+    assert!(matches!(asked, Err(Error::Unavailable { .. })), "{asked:?}");
     let refused = store.submit(vec![job("a", When::After(millis(0)))]).await;
     let refused = refused[0].clone().unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");

@@ -120,14 +120,17 @@ fn list(store: &StoreArgs) -> Result<CommandResult, Failure> {
         column("IN USE"),
         column("NAMESPACE"),
         column("URL"),
+        column("COLD STORE"),
     ]);
     let mut document = Vec::new();
     for (name, profile) in &file.profiles {
         let namespace = profile.namespace.as_ref().map(ToString::to_string);
         let is_used = used == Some(name.as_str());
         let place = one_line(&profile.place());
+        let cold = profile.cold_place().map(|cold| one_line(&cold));
         document.push(json!({
-            "name": name, "url": place, "namespace": namespace, "is_in_use": is_used,
+            "name": name, "url": place, "cold_url": cold, "namespace": namespace,
+            "is_in_use": is_used,
         }));
         let mark = if is_used { "yes" } else { "" };
         table.row([
@@ -135,6 +138,7 @@ fn list(store: &StoreArgs) -> Result<CommandResult, Failure> {
             mark.to_owned(),
             namespace.unwrap_or_default(),
             place,
+            cold.unwrap_or_default(),
         ]);
     }
     if file.profiles.is_empty() {
