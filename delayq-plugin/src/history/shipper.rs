@@ -46,11 +46,12 @@ pub(crate) struct HistoryPlan {
     pub(crate) retention: Option<Duration>,
 }
 
+/// The retention of a type.
+type OfType = dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync;
+
 /// What the workers of this process say of the retention of a type: `None` if it has none,
 /// `Some(None)` if they leave it to the plugin.
-pub(crate) struct TypeRetention(
-    pub(crate) Box<dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync>,
-);
+pub(crate) struct TypeRetention(pub(crate) Box<OfType>);
 
 impl fmt::Debug for TypeRetention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -282,7 +283,7 @@ impl Shipper {
         match expired {
             Ok(expired) if expired.lives == 0 => {}
             Ok(Expired { lives, .. }) => {
-                debug!(lives, "lives whose retention is over were removed")
+                debug!(lives, "lives whose retention is over were removed");
             }
             Err(error) => warn!(history, %error, "lives whose retention is over are removed later"),
         }

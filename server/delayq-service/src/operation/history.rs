@@ -41,8 +41,8 @@ pub async fn search_history(
     Ok(history(context)?.search(query).await?)
 }
 
-/// What becomes a problem of the store or the history later; nothing for a token that does not cover
-/// all types.
+/// What becomes a problem of the store or the history later; nothing for a token that does not
+/// cover all types.
 pub async fn concerns(context: &Context) -> Vec<Concern> {
     match context.caller.require_all_types() {
         Ok(()) => concerns_of(&context.space.tasks).await,
