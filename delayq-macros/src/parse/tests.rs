@@ -192,7 +192,7 @@ const WORDS: [&str; 74] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 31] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
