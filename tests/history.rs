@@ -15,14 +15,14 @@ use delayq_core::Bucket;
 use delayq_core::history::{EndPosition, WaitingEnd};
 use delayq_core::store::{ClaimRequest, Layer, StoreOptions};
 use delayq_plugin::history::{
-    Forget, HistoryQuery, HistoryRetention, HistoryStore, KeptMessage, Life, LifeOutcome,
+    FOREVER, Forget, HistoryQuery, HistoryRetention, HistoryStore, KeptMessage, Life, LifeOutcome,
     concern_of_records,
 };
 use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{
     Clock, DelayQueueJob, DelayQueuePlugin, Error, Namespace, PastError, Result, RetryPolicy,
     Store, SystemClock, TaskContext, TaskError, TaskId, TaskResult, TaskSubmitService, TaskType,
-    TaskWorker, Timestamp, TypePattern, WorkerOptions, async_trait, days, hours, millis,
+    TaskWorker, Timestamp, TypePattern, WorkerOptions, async_trait, days, hours, millis, minutes,
     open_store, seconds,
 };
 use delayq_tests::mariadb_server::MariadbServer;
@@ -514,13 +514,30 @@ async fn forgets(url: &str) {
     let all = HistoryRetention::of_all(Some(days(1_000)));
     let pattern = TypePattern::Exact(task_type);
     let keep = all.clone().of_types(pattern.clone(), Some(days(170)));
-    assert_eq!(history.expire(&keep, now).await, Ok(1));
+    assert_eq!(history.expire(&keep, now).await.unwrap().lives, 1);
     assert_eq!(ids(&history, |_| {}).await, ["3", "5"]);
     // An instance without the type keeps it as long; one with the type takes that back.
-    let all = HistoryRetention::of_all(Some(days(100)));
-    history.expire(&all, now).await.unwrap();
+    let shorter = HistoryRetention::of_all(Some(days(100)));
+    let hour = minutes(60);
+    let held = history.expire(&shorter, now.plus(hour)).await.unwrap();
+    assert_eq!(held.kept_for, days(1_000), "another instance says so");
+    assert_eq!(ids(&history, |_| {}).await, ["3", "5"]);
+    history.expire(&all, now.plus(2 * hour)).await.unwrap();
+    let held = history
+        .expire(&shorter, now.plus(days(1) + hour))
+        .await
+        .unwrap();
+    assert_eq!(held.kept_for, days(1_000), "it said so within a day");
+    let now = now.plus(days(1) + 3 * hour);
+    let expired = history.expire(&shorter, now).await.unwrap();
+    assert_eq!(expired.kept_for, days(100));
     assert_eq!(ids(&history, |_| {}).await, ["3"]);
-    let keep = all.of_types(pattern, None);
+    // A type that is never removed keeps its month.
+    let ever = shorter.clone().of_types(pattern.clone(), Some(FOREVER));
+    let after = now.plus(days(4_000));
+    history.expire(&ever, after).await.unwrap();
+    assert_eq!(ids(&history, |_| {}).await, ["3"]);
+    let keep = shorter.of_types(pattern, None);
     history.expire(&keep, now).await.unwrap();
     assert_eq!(ids(&history, |_| {}).await, [""; 0]);
     // A month that was dropped is made again.
@@ -653,6 +670,32 @@ async fn forgets_what_another_shipper_has_taken(url: &str) {
 }
 
 #[tokio::test]
+async fn a_late_record_removes_only_what_its_batch_may_have_on_postgres() {
+    let server = PostgresServer::start(&[]);
+    let (history, now) = (history_at(&server.url()), SystemClock.now());
+    let grouped = |n: usize, ago: Duration| {
+        let mut life = life(&n.to_string(), LifeOutcome::Done, now.minus(ago));
+        life.group = Some("tenant-7".to_owned());
+        life
+    };
+    // More than three steps of a removal.
+    let many: Vec<_> = (0..15_001).map(|n| grouped(n, days(40))).collect();
+    for lives in many.chunks(1_000) {
+        assert_eq!(history.record(lives).await, Ok(lives.len() as u64));
+    }
+    let whom = Forget::group("tenant-7", None);
+    assert_eq!(history.forget(&whom).await, Ok(15_001));
+    // A life of before, as a removal that goes on has left it.
+    let old = life("old", LifeOutcome::Done, now.minus(days(40)));
+    assert_eq!(history.record(&[old]).await, Ok(1));
+    let sql = "UPDATE delayq_history.lives SET grp = 'tenant-7' WHERE id = 'old'";
+    server.sql("postgres", sql);
+    let late = [grouped(1, seconds(9)), grouped(2, days(3))];
+    assert_eq!(history.record(&late).await, Ok(0));
+    assert_eq!(ids(&history, |_| {}).await, ["old"]);
+}
+
+#[tokio::test]
 async fn what_is_forgotten_does_not_come_back_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     forgets_what_another_shipper_has_taken(&file(&folder, "history")).await;
@@ -682,7 +725,7 @@ async fn keeps_two_retentions(url: &str) {
         .await
         .unwrap();
     let expired = short.expire(&HistoryRetention::of_all(ten), now).await;
-    assert_eq!(expired, Ok(1));
+    assert_eq!(expired.unwrap().lives, 1);
     assert_eq!(ids(&short, |_| {}).await, ["1"]);
     assert_eq!(ids(&long, |_| {}).await, ["1", "100"]);
     // A retention that is gone keeps what is there.
@@ -692,6 +735,14 @@ async fn keeps_two_retentions(url: &str) {
         .unwrap();
     short
         .expire(&HistoryRetention::of_all(ten), after)
+        .await
+        .unwrap();
+    assert_eq!(ids(&short, |_| {}).await, [""; 0]);
+    assert_eq!(all(&long).await.len(), 2);
+    // What a namespace that nobody runs any more has said goes on to count.
+    assert_eq!(short.record(&lives).await, Ok(2));
+    let after = after.plus(days(2));
+    long.expire(&HistoryRetention::of_all(None), after)
         .await
         .unwrap();
     assert_eq!(ids(&short, |_| {}).await, [""; 0]);
@@ -856,7 +907,7 @@ async fn a_month_that_a_crash_has_left_is_dropped_and_a_forgetful_server_refused
         server.sql("postgres", &left);
     }
     let keep = HistoryRetention::of_all(Some(days(30)));
-    assert_eq!(history.expire(&keep, now).await, Ok(0));
+    assert_eq!(history.expire(&keep, now).await.unwrap().lives, 0);
     assert_eq!(server.sql("postgres", tables).trim(), "1");
     server.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
     server.sql("postgres", "SELECT pg_reload_conf()");

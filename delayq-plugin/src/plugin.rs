@@ -13,7 +13,7 @@ use crate::error::StartError;
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
-use crate::history::{HistoryHealth, Shipping, concern_of_records};
+use crate::history::{Shipping, concern_of_records};
 use crate::recurring::Recurring;
 use crate::submit::TaskSubmitService;
 use crate::workers::BuiltWorker;
@@ -198,9 +198,10 @@ impl DelayQueuePlugin {
         };
         let history = self.shipping.as_ref().map(Shipping::health);
         let mut concerns = concerns.unwrap_or_default();
-        concerns.extend(history.iter().flat_map(HistoryHealth::concerns));
+        let now = self.service.clock().now();
+        concerns.extend(history.iter().flat_map(|history| history.concerns(now)));
         if let (None, Ok(waiting)) = (&history, records) {
-            concerns.extend(concern_of_records(&waiting, self.service.clock().now()));
+            concerns.extend(concern_of_records(&waiting, now));
         }
         Health {
             store: store.name(),

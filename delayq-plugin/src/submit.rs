@@ -34,7 +34,7 @@ use self::task_call::{Cancel, Named, Reschedule, SendAll, SendOne, Update};
 use crate::batch::BatchPage;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::events::TaskEvents;
-use crate::history::{HistoryStore, TaskHistory};
+use crate::history::{HistoryStore, KeptHistory, TaskHistory};
 use crate::metered_store::metered;
 use crate::metric::{INTERVAL, Metrics, Own, Sampler};
 use crate::middleware::{Middleware, MiddlewareStack};
@@ -61,7 +61,7 @@ pub struct TaskSubmitService {
     pub(crate) telemetry: Telemetry,
     pub(crate) declared: Declared,
     pub(crate) middleware: MiddlewareStack,
-    pub(crate) history: Option<Arc<HistoryStore>>,
+    pub(crate) history: Option<KeptHistory>,
 }
 
 impl TaskSubmitService {
@@ -123,7 +123,7 @@ impl TaskSubmitService {
     /// The same service with a history. A plugin's service has that of the plugin.
     #[must_use]
     pub fn with_history(mut self, history: Arc<HistoryStore>) -> Self {
-        self.history = Some(history);
+        self.history = Some(KeptHistory::new(history));
         self
     }
 
@@ -131,7 +131,7 @@ impl TaskSubmitService {
     #[must_use]
     pub fn history(&self) -> Option<TaskHistory> {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let history = TaskHistory::new(store, Arc::clone(self.history.as_ref()?), clock);
+        let history = TaskHistory::new(store, self.history.clone()?, clock);
         Some(history.counted(self.telemetry.metrics.as_ref()))
     }
 

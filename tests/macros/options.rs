@@ -120,6 +120,7 @@ fn every_option_arrives_exactly() {
         max_pending: Some(100_000),
         shards: None,
         history: None,
+        history_retention: None,
     };
     assert_options("option.every", every);
     let shards = Some(6);

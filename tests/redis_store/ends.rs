@@ -143,6 +143,19 @@ async fn a_history_that_is_set_after_a_resize_is_one_of_the_older_shard_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_bound_outlives_a_history_that_is_off() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = forgetful(&server, 1 << 20).await;
+    record(&store).await;
+    let off = TypeSettings::default().history(None);
+    store.configure_type(&task_type(), &off).await.unwrap();
+    store.configure_type(&task_type(), &off).await.unwrap();
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    record(&other).await;
+    assert_eq!(other.ends_status().await.unwrap().limit, 1 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_records_of_a_type_that_is_dropped_still_wait() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = forgetful(&server, 1 << 20).await;

@@ -88,8 +88,8 @@ pub struct StoreOptions {
     pub call_timeout: Duration,
     /// The maximum size in bytes of the recorded [ends](crate::history::Ends) that wait to be
     /// shipped, at least 1 MiB. It is kept in the store and holds for all its users. Default
-    /// `None`: as the store has it, at first [`DEFAULT_HISTORY_BUFFER`]. At the bound the oldest
-    /// records are dropped, and counted.
+    /// `None`: as the store has it, at first [`DEFAULT_HISTORY_BUFFER`], on Redis less. At the
+    /// bound the oldest records are dropped, and counted.
     ///
     /// [`DEFAULT_HISTORY_BUFFER`]: crate::history::DEFAULT_HISTORY_BUFFER
     pub history_buffer: Option<u64>,

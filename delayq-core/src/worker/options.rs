@@ -94,7 +94,8 @@ pub struct WorkerOptions {
     /// Default `None`: as the plugin says, which records them without messages if it has a history.
     pub history: Option<Recording>,
     /// How long a history keeps what became of the type's tasks. Default `None`: as the plugin
-    /// says. It is kept in the history database, so that other instances remove nothing earlier.
+    /// says; `Duration::MAX`: for ever. It is kept in the history database, so that other instances
+    /// remove nothing earlier.
     pub history_retention: Option<Duration>,
 }
 

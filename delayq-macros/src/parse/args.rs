@@ -63,7 +63,7 @@ pub(crate) struct Args {
     pub(crate) shards: Option<SpannedValue<u32>>,
     #[darling(default, with = recording::recording)]
     pub(crate) history: Option<SpannedValue<Recording>>,
-    #[darling(default, with = value::duration)]
+    #[darling(default, with = value::kept_for)]
     pub(crate) history_retention: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::flag)]
     pub(crate) quote_message: bool,

@@ -192,7 +192,7 @@ const WORDS: [&str; 74] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 31] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
@@ -222,6 +222,7 @@ const OPTIONS: [&str; 30] = [
     "shards = 8",
     "history = \"off\"",
     "history_retention = \"30d\"",
+    "history_retention = \"forever\"",
     "history = \"2 kB\"",
 ];
 
@@ -241,11 +242,10 @@ fn written(args: &Args) -> String {
     options.extend(args.timeout.as_deref().map(|t| time("timeout", *t)));
     options.extend(args.lock.as_deref().map(|t| time("lock", *t)));
     options.extend(args.late_after.as_deref().map(|t| time("late_after", *t)));
-    options.extend(
-        args.history_retention
-            .as_deref()
-            .map(|t| time("history_retention", *t)),
-    );
+    options.extend(args.history_retention.as_deref().map(|t| match *t {
+        Duration::MAX => "history_retention = \"forever\"".to_owned(),
+        t => time("history_retention", t),
+    }));
     options.extend(args.late_spread.as_deref().map(|t| time("late_spread", *t)));
     options.extend(args.pool.as_deref().map(|text| format!("pool = {text:?}")));
     options.extend(

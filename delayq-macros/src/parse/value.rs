@@ -185,6 +185,17 @@ pub(super) fn duration(item: &Meta) -> Value<Duration> {
     Ok(Some(spanned(duration, value)))
 }
 
+/// A duration, or `"forever"`.
+pub(super) fn kept_for(item: &Meta) -> Value<Duration> {
+    let value = value(item, "\"30d\"")?;
+    match literal(value) {
+        Some(Lit::Str(text)) if text.value() == "forever" => {
+            Ok(Some(spanned(Duration::MAX, value)))
+        }
+        _ => duration(item),
+    }
+}
+
 /// `30s` or `1.5h`, written without quotes.
 fn unquoted(value: &Expr) -> Option<String> {
     let text = value.to_token_stream().to_string();

@@ -75,7 +75,7 @@ pub struct Config {
     #[serde(default, deserialize_with = "value::span")]
     pub(crate) grace: Option<Duration>,
     pub(crate) history: Option<Url>,
-    #[serde(default, deserialize_with = "value::span")]
+    #[serde(default, deserialize_with = "value::kept_for")]
     pub(crate) history_retention: Option<Duration>,
     pub(crate) history_buffer: Option<u64>,
     #[serde(default)]

@@ -44,7 +44,7 @@ pub(crate) struct TypeOptions {
     shards: Option<u32>,
     #[serde(default, deserialize_with = "value::recording")]
     history: Option<Recording>,
-    #[serde(default, deserialize_with = "value::span")]
+    #[serde(default, deserialize_with = "value::kept_for")]
     history_retention: Option<Duration>,
 }
 

@@ -8,6 +8,7 @@ use delayq_core::history::Recording;
 use delayq_core::store::{Durability, MAX_CALL_TIMEOUT};
 use delayq_core::time::MAX_DELAY;
 use delayq_core::{Rate, millis, seconds};
+use delayq_history::FOREVER;
 use jiff::{SignedDuration, SpanRelativeTo};
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -101,6 +102,28 @@ fn parse_span(text: &str) -> Option<Duration> {
 
 pub(super) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     scalar::<SpanValue, _>(from).map(|span| Some(span.0))
+}
+
+struct RetentionValue(Duration);
+
+impl Scalar for RetentionValue {
+    const EXPECTED: &'static str = "a span such as \"30d\", or \"forever\"";
+
+    fn of_integer(number: i64) -> Result<Self, String> {
+        SpanValue::of_integer(number).map(|span| Self(span.0))
+    }
+
+    fn of_text(text: &str) -> Result<Self, String> {
+        match text {
+            "forever" => Ok(Self(FOREVER)),
+            _ => SpanValue::of_text(text).map(|span| Self(span.0)),
+        }
+    }
+}
+
+/// How long a history is kept.
+pub(super) fn kept_for<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    scalar::<RetentionValue, _>(from).map(|span| Some(span.0))
 }
 
 fn at_least<'de, D: Deserializer<'de>>(

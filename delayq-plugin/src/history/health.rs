@@ -5,7 +5,8 @@ use std::time::Duration;
 use delayq_core::history::EndsStatus;
 use delayq_core::store::Concern;
 use delayq_core::time::{days, duration_ms};
-use delayq_core::{Error, Timestamp};
+use delayq_core::{Error, Result, Timestamp};
+use delayq_history::Expired;
 use serde::Serialize;
 
 use super::shipping::Shipped;
@@ -15,6 +16,9 @@ const MUCH: u64 = 50;
 
 /// How far the history may be behind before that is a concern.
 const LATE: Duration = Duration::from_mins(1);
+
+/// How long lives may outlive their retention before that is a concern.
+const EXPIRE_WITHIN: Duration = days(1);
 
 /// How long it is a concern that records were dropped.
 const LOST_FOR: Duration = days(1);
@@ -40,15 +44,33 @@ pub struct HistoryHealth {
     pub lost_at: Option<Timestamp>,
     /// The error of the last attempt to ship, if it failed.
     pub last_error: Option<Error>,
+    /// The error of the last attempt to remove lives whose retention is over, if it failed. It is a
+    /// concern after a day.
+    pub expire_error: Option<Error>,
+    /// The first of the attempts that have failed since one that succeeded.
+    pub expire_failed_at: Option<Timestamp>,
+    /// How long lives are kept, in milliseconds, if that is longer than this process says: another
+    /// instance said so in the last day.
+    pub held_ms: Option<i64>,
+    /// The most records that a store has said are dropped: a namespace may move to another store.
+    #[serde(skip)]
+    most_lost: Option<u64>,
 }
 
 impl HistoryHealth {
+    pub(super) fn of(place: String) -> Self {
+        Self {
+            place,
+            ..Self::default()
+        }
+    }
+
     /// Notes what the store said at `now`. Returns the number of records dropped since it was asked
     /// before.
     pub(super) fn note(&mut self, waiting: EndsStatus, now: Timestamp) -> u64 {
-        let is_first = self.waiting.limit == 0;
-        let lost = waiting.lost.saturating_sub(self.waiting.lost);
-        let lost = if is_first { 0 } else { lost };
+        let before = self.most_lost.unwrap_or(waiting.lost);
+        let lost = waiting.lost.saturating_sub(before);
+        self.most_lost = Some(before.max(waiting.lost));
         self.behind_ms = duration_ms(behind(&waiting, now)).unsigned_abs();
         self.waiting = waiting;
         let before = self.lost_at.filter(|at| now.since(*at) < LOST_FOR);
@@ -65,9 +87,35 @@ impl HistoryHealth {
         }
     }
 
-    /// What becomes a problem.
-    pub(crate) fn concerns(&self) -> Vec<Concern> {
+    /// Notes a removal at `now` of lives whose retention is over, of which this process says
+    /// `wanted`. Returns true if that is shorter than what counts, as was not known before.
+    pub(super) fn note_expired(
+        &mut self,
+        expired: &Result<Expired>,
+        wanted: Duration,
+        now: Timestamp,
+    ) -> bool {
+        let kept_for = match expired {
+            Ok(expired) => expired.kept_for,
+            Err(error) => {
+                self.expire_error = Some(error.clone());
+                self.expire_failed_at.get_or_insert(now);
+                return false;
+            }
+        };
+        (self.expire_error, self.expire_failed_at) = (None, None);
+        let held = (kept_for > wanted).then(|| duration_ms(kept_for));
+        let is_new = held.is_some() && self.held_ms.is_none();
+        self.held_ms = held;
+        is_new
+    }
+
+    /// What becomes a problem at `now`.
+    #[must_use]
+    pub fn concerns(&self, now: Timestamp) -> Vec<Concern> {
         let mut concerns = Vec::new();
+        concerns.extend(self.concern_of_expiry(now));
+        concerns.extend(self.concern_of_retention());
         let Self { place, waiting, .. } = self;
         let is_late = u128::from(self.behind_ms) >= LATE.as_millis();
         if is_late || waiting.fill_percent() >= MUCH || self.last_error.is_some() {
@@ -94,6 +142,32 @@ impl HistoryHealth {
         }
         concerns
     }
+
+    fn concern_of_expiry(&self, now: Timestamp) -> Option<Concern> {
+        let (error, since) = (self.expire_error.as_ref()?, self.expire_failed_at?);
+        let place = &self.place;
+        let found = format!("lives in {place} whose retention is over are not removed: {error}");
+        let fix = "see that the user of the history may change its tables, and that nothing reads \
+            them for hours";
+        let is_due = now.since(since) >= EXPIRE_WITHIN;
+        is_due.then(|| Concern::new(found, "the history grows", fix))
+    }
+
+    fn concern_of_retention(&self) -> Option<Concern> {
+        let held_ms = self.held_ms?;
+        let kept = match held_ms {
+            i64::MAX => "for ever".to_owned(),
+            ms => format!("for {} days", ms / duration_ms(days(1))),
+        };
+        let found = format!(
+            "the history in {} is kept {kept}, longer than `history_retention` here",
+            self.place
+        );
+        let why = "an instance has said so within a day; the shorter one counts a day after the \
+            last of them";
+        let fix = "give all instances and servers of the namespace the same `history_retention`";
+        Some(Concern::new(found, why, fix))
+    }
 }
 
 /// How long the first of the records has waited.
@@ -114,12 +188,15 @@ fn why(waiting: &EndsStatus) -> String {
 #[must_use]
 pub fn concern_of_records(waiting: &EndsStatus, now: Timestamp) -> Option<Concern> {
     let behind = behind(waiting, now);
-    let is_due = behind >= LATE || waiting.fill_percent() >= MUCH;
+    let is_due = behind >= LATE || waiting.fill_percent() >= MUCH || waiting.lost > 0;
     let found = format!(
-        "records of ended tasks wait for a history, the first for {:?}",
-        Duration::from_secs(behind.as_secs())
+        "{} records of ended tasks wait for a history, the first for {:?}; {} were dropped so far",
+        waiting.waiting,
+        Duration::from_secs(behind.as_secs()),
+        waiting.lost
     );
-    let fix = "give an instance or the server the option `history`, or write `history = \"off\"` \
-        for the types: delayq configure TYPE --history off";
+    let fix = "if a history is configured, see why it is not written; if not, give an instance or \
+        the server the option `history`, or write `history = \"off\"` for the types: delayq \
+        configure TYPE --history off";
     is_due.then(|| Concern::new(found, why(waiting), fix))
 }

@@ -5,27 +5,30 @@
 //! usually one of them does the work.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::history::MAX_ENDS;
 use delayq_core::{Clock, Error, Result, Store, TaskType, TypePattern};
-use delayq_history::{HistoryRetention, HistoryStore};
+use delayq_history::{Expired, FOREVER, HistoryRetention, HistoryStore};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use super::health::HistoryHealth;
+use super::kept_history::KeptHistory;
 use super::shipping::{Shipped, ship};
 use crate::metric::HistorySamples;
 
 /// The wait after records were shipped.
 const BUSY: Duration = Duration::from_millis(500);
-/// The wait after none were found.
+/// The wait after none were found. It doubles up to [`BESIDE`].
 const IDLE: Duration = Duration::from_secs(2);
 /// The wait of an instance whose records another one has shipped.
 const BESIDE: Duration = Duration::from_secs(10);
-/// Fewer records than this wait for the next round: a busy store always has some.
+/// Fewer records than this, with less than this of messages, wait for the next round: a busy store
+/// always has some.
 const FEW: usize = MAX_ENDS / 4;
+const FEW_BYTES: usize = 1 << 20;
 /// How long a round ships before the state of the queue is looked at.
 const ROUND: Duration = Duration::from_secs(1);
 /// The waits after an error: the first, and the longest.
@@ -43,11 +46,12 @@ pub(crate) struct HistoryPlan {
     pub(crate) retention: Option<Duration>,
 }
 
+/// The retention of a type.
+type OfType = dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync;
+
 /// What the workers of this process say of the retention of a type: `None` if it has none,
 /// `Some(None)` if they leave it to the plugin.
-pub(crate) struct TypeRetention(
-    pub(crate) Box<dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync>,
-);
+pub(crate) struct TypeRetention(pub(crate) Box<OfType>);
 
 impl fmt::Debug for TypeRetention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,32 +75,30 @@ enum Found {
 #[derive(Debug)]
 pub(crate) struct Shipper {
     store: Arc<dyn Store>,
+    kept: KeptHistory,
     history: Arc<HistoryStore>,
     clock: Arc<dyn Clock>,
     retention: HistoryRetention,
     of_type: Option<TypeRetention>,
-    health: Mutex<HistoryHealth>,
     samples: Option<HistorySamples>,
 }
 
 impl Shipper {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        history: Arc<HistoryStore>,
+        kept: KeptHistory,
         clock: Arc<dyn Clock>,
         retention: HistoryRetention,
     ) -> Self {
-        let health = HistoryHealth {
-            place: history.place(),
-            ..HistoryHealth::default()
-        };
+        // From now on somebody ships.
+        kept.update(|_| ());
         Self {
             store,
-            history,
+            history: Arc::clone(&kept.store),
+            kept,
             clock,
             retention,
             of_type: None,
-            health: Mutex::new(health),
             samples: None,
         }
     }
@@ -114,16 +116,12 @@ impl Shipper {
     }
 
     pub(crate) fn health(&self) -> HistoryHealth {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HistoryHealth> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.update(|health| health.clone())
     }
 
     /// Ships for ever.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut backoff = FIRST_BACKOFF;
+        let (mut backoff, mut idle) = (FIRST_BACKOFF, IDLE);
         let mut next = self.in_about(BUSY);
         let (mut next_status, mut next_expiry) = (Duration::ZERO, self.in_about(STATUS_EVERY));
         let mut expiring: Option<AbortOnDropHandle<()>> = None;
@@ -133,9 +131,13 @@ impl Shipper {
             let wait = match &round {
                 Ok(Found::More) => Duration::ZERO,
                 Ok(Found::Records) => BUSY,
-                Ok(Found::Nothing) => IDLE,
+                Ok(Found::Nothing) => idle,
                 Ok(Found::Shipped) => BESIDE,
                 Err(_) => backoff,
+            };
+            idle = match &round {
+                Ok(Found::Nothing) => (idle * 2).min(BESIDE),
+                _ => IDLE,
             };
             backoff = match &round {
                 Ok(_) => FIRST_BACKOFF,
@@ -182,15 +184,18 @@ impl Shipper {
         let until = self.clock.elapsed().saturating_add(ROUND);
         loop {
             let shipped = ship(&*self.store, &self.history).await?;
-            let Shipped { taken, new, .. } = shipped;
-            self.lock().note_shipped(shipped, self.clock.now());
+            let Shipped {
+                taken, bytes, new, ..
+            } = shipped;
+            let now = self.clock.now();
+            self.kept.update(|health| health.note_shipped(shipped, now));
             if let Some(samples) = &self.samples {
                 samples.shipped(new);
             }
             match (taken, new) {
                 (0, _) => return Ok(Found::Nothing),
                 (_, 0) if shipped.refused == 0 => return Ok(Found::Shipped),
-                _ if taken < FEW => return Ok(Found::Records),
+                _ if taken < FEW && bytes < FEW_BYTES => return Ok(Found::Records),
                 _ if self.clock.elapsed() >= until => return Ok(Found::More),
                 _ => {}
             }
@@ -200,7 +205,10 @@ impl Shipper {
     /// Logs an outage when it begins, and when it is over.
     fn report(&self, round: Result<Found>) {
         let error = round.err();
-        let before = std::mem::replace(&mut self.lock().last_error, error.clone());
+        let noted = error.clone();
+        let before = self
+            .kept
+            .update(|health| std::mem::replace(&mut health.last_error, noted));
         let place = self.history.place();
         match (before, error) {
             (None, Some(error)) => {
@@ -221,13 +229,15 @@ impl Shipper {
                 return;
             }
         };
-        let mut health = self.lock();
-        let lost = health.note(waiting, self.clock.now());
-        if let Some(samples) = &self.samples {
-            let refused = health.refused;
-            samples.waiting(&waiting, refused, Duration::from_millis(health.behind_ms));
-        }
-        drop(health);
+        let now = self.clock.now();
+        let lost = self.kept.update(|health| {
+            let lost = health.note(waiting, now);
+            if let Some(samples) = &self.samples {
+                let behind = Duration::from_millis(health.behind_ms);
+                samples.waiting(&waiting, health.refused, behind);
+            }
+            lost
+        });
         if lost > 0 {
             warn!(
                 lost,
@@ -257,10 +267,25 @@ impl Shipper {
             Ok(retention) => self.history.expire(&retention, now).await,
             Err(error) => Err(error),
         };
+        let wanted = self.retention.all.unwrap_or(FOREVER);
+        let is_held = self
+            .kept
+            .update(|health| health.note_expired(&expired, wanted, now));
+        let (history, kept_for) = (self.history.place(), wanted);
+        if is_held {
+            warn!(
+                history,
+                ?kept_for,
+                "lives are kept longer than `history_retention` here: another \
+                instance has said so within a day"
+            );
+        }
         match expired {
-            Ok(0) => {}
-            Ok(expired) => debug!(expired, "lives whose retention is over were removed"),
-            Err(error) => debug!(%error, "lives whose retention is over are removed later"),
+            Ok(expired) if expired.lives == 0 => {}
+            Ok(Expired { lives, .. }) => {
+                debug!(lives, "lives whose retention is over were removed");
+            }
+            Err(error) => warn!(history, %error, "lives whose retention is over are removed later"),
         }
     }
 }

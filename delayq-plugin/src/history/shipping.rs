@@ -10,6 +10,8 @@ use tracing::error;
 pub(super) struct Shipped {
     /// Records that waited.
     pub(super) taken: usize,
+    /// The size of their messages.
+    pub(super) bytes: usize,
     /// Those that the history did not have.
     pub(super) new: u64,
     /// Those that the history takes in no way. They are dropped.
@@ -23,6 +25,8 @@ pub(super) async fn ship(store: &dyn Store, history: &HistoryStore) -> Result<Sh
     let (positions, lives): (Vec<_>, Vec<Life>) =
         waiting.map(|end| (end.position, end.life)).unzip();
     let taken = lives.len();
+    let messages = lives.iter().filter_map(|life| life.message.as_ref());
+    let bytes = messages.map(Vec::len).sum();
     if taken == 0 {
         return Ok(Shipped::default());
     }
@@ -33,6 +37,7 @@ pub(super) async fn ship(store: &dyn Store, history: &HistoryStore) -> Result<Sh
     store.remove_ends(&positions).await?;
     Ok(Shipped {
         taken,
+        bytes,
         new,
         refused,
     })

@@ -10,6 +10,8 @@ use delayq_history::{
 use metrics::SharedString;
 use serde::Serialize;
 
+use super::health::HistoryHealth;
+use super::kept_history::KeptHistory;
 use super::shipper::Shipper;
 use super::shipping::ship;
 use crate::metric::{HistorySamples, Metrics};
@@ -24,6 +26,9 @@ pub struct Fate {
     /// The ends of its lives, latest first: from the history, and of those that wait to be shipped.
     /// A life that goes on is not among them.
     pub lives: Vec<Life>,
+    /// Records that wait to be shipped and were not looked at: the first 1,000 were. If the task is
+    /// unknown and this is not 0, it may be among them.
+    pub unread: u64,
     /// Why the history could not be read, if so: only what the store knows is here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_error: Option<Error>,
@@ -50,6 +55,7 @@ pub struct Forgotten {
 #[derive(Clone, Debug)]
 pub struct TaskHistory {
     store: Arc<dyn Store>,
+    kept: KeptHistory,
     history: Arc<HistoryStore>,
     clock: Arc<dyn Clock>,
     /// The namespace of its metrics, if there are any.
@@ -57,14 +63,11 @@ pub struct TaskHistory {
 }
 
 impl TaskHistory {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        history: Arc<HistoryStore>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, kept: KeptHistory, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
-            history,
+            history: Arc::clone(&kept.store),
+            kept,
             clock,
             counted: None,
         }
@@ -79,7 +82,7 @@ impl TaskHistory {
     /// What ships the records of ended tasks.
     pub(crate) fn shipper(self, retention: HistoryRetention) -> Shipper {
         let samples = self.counted.as_ref().map(HistorySamples::new);
-        let shipper = Shipper::new(self.store, self.history, self.clock, retention);
+        let shipper = Shipper::new(self.store, self.kept, self.clock, retention);
         shipper.with_metrics(samples)
     }
 
@@ -88,6 +91,12 @@ impl TaskHistory {
     /// this itself.
     pub async fn ship(self, retention: HistoryRetention) {
         Arc::new(self.shipper(retention)).run().await;
+    }
+
+    /// The state of the shipping, if this process ships the records of this service.
+    #[must_use]
+    pub fn health(&self) -> Option<HistoryHealth> {
+        self.kept.health()
     }
 
     /// What became of a task: asks the store, and then the history. A status asked right after a
@@ -100,11 +109,16 @@ impl TaskHistory {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let now = self.store.find(&task_type, &id).await?;
         // Before the history: what is shipped in between is in both.
-        let waiting = match self.store.ends(MAX_ENDS).await {
-            Err(Error::Unsupported(_)) => Vec::new(),
-            waiting => waiting?,
+        let queued = match self.store.ends_status().await {
+            Err(Error::Unsupported(_)) => 0,
+            status => status?.waiting,
         };
-        let waiting = waiting.into_iter().map(|end| end.life);
+        let read = match queued {
+            0 => Vec::new(),
+            _ => self.store.ends(MAX_ENDS).await?,
+        };
+        let unread = queued.saturating_sub(read.len() as u64);
+        let waiting = read.into_iter().map(|end| end.life);
         let mut lives: Vec<Life> = waiting
             .filter(|life| life.task_type == task_type && life.id == id)
             .collect();
@@ -122,6 +136,7 @@ impl TaskHistory {
         Ok(Fate {
             now,
             lives,
+            unread,
             history_error,
         })
     }

@@ -143,7 +143,8 @@ impl DelayQueuePluginBuilder {
 
     /// The maximum size in bytes of the records that wait in the store for the history, at least 1
     /// MiB. It is kept in the store and holds for all its users. By default it stays as it is
-    /// there, at first 512 MiB. At the bound the oldest records are dropped, and counted.
+    /// there, at first 512 MiB, on Redis 32 MiB for each type. At the bound the oldest records are
+    /// dropped, and counted.
     pub fn history_buffer(mut self, bytes: u64) -> Self {
         self.opening.push("history_buffer");
         self.options.history_buffer = Some(bytes);

@@ -996,6 +996,12 @@ pub struct WhatBecameOfResponse {
     /// Its ended lives, latest first.
     #[prost(message, repeated, tag = "2")]
     pub lives: ::prost::alloc::vec::Vec<Life>,
+    /// Records that wait to be shipped and were not looked at: more lives may be among them.
+    #[prost(uint64, tag = "3")]
+    pub unread: u64,
+    /// Why the history could not be read, if so: only what the store knows is here.
+    #[prost(string, optional, tag = "4")]
+    pub history_error: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Request of `ForgetHistory`: an id or a group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2162,8 +2168,25 @@ pub struct CheckRequest {
     pub namespace: ::prost::alloc::string::String,
 }
 /// Answer of `Check`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CheckResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckResponse {
+    /// What becomes a problem of the store or of the history later. Only for a token for all types.
+    #[prost(message, repeated, tag = "1")]
+    pub concerns: ::prost::alloc::vec::Vec<Concern>,
+}
+/// What becomes a problem later, unless somebody acts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Concern {
+    /// What was found, and who causes it.
+    #[prost(string, tag = "1")]
+    pub found: ::prost::alloc::string::String,
+    /// The reason why it matters.
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+    /// The action to take.
+    #[prost(string, tag = "3")]
+    pub fix: ::prost::alloc::string::String,
+}
 /// Request of `Submit`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitRequest {

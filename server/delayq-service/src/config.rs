@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use delayq_core::store::{DEFAULT_REMEMBERED, DEFAULT_RETENTION};
 use delayq_core::time::MAX_DELAY;
-use delayq_plugin::history::Recording;
 use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{ColdStore, IntoDelay, Namespace};
 use figment::Figment;
@@ -37,7 +36,7 @@ pub use error::{ADDRESS_FORM, ConfigError};
 pub use fronts::{
     BeanstalkConfig, GrapeConfig, LmstfyConfig, SpringConfig, TaskServiceConfig, TokenRule,
 };
-pub use history::HistoryPlan;
+pub use history::{HistoryPlan, Recordings, TypeConfig};
 pub use history_topic::HistoryTopicName;
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
@@ -62,8 +61,8 @@ const OPTIONS: [&str; 31] = [
     "history",
     "history_record",
     "history_retention",
-    "history_retentions",
     "history_topic",
+    "types",
     "history_buffer",
     "pools",
     "namespaces",
@@ -117,9 +116,8 @@ pub struct Config {
     pub history_record: String,
     /// How long the history keeps a life, as a span such as `365d`; without it for ever.
     pub history_retention: Option<String>,
-    /// How long the history keeps the lives of a type, or of the types of a pattern such as
-    /// `mail.*`, instead.
-    pub history_retentions: BTreeMap<String, String>,
+    /// What the history does otherwise for a type, or for the types of a pattern such as `mail.*`.
+    pub types: BTreeMap<String, TypeConfig>,
     /// A topic that gets a copy of the history, as `CLUSTER/TOPIC` with a cluster of `push.kafka`.
     pub history_topic: Option<String>,
     /// The maximum size of the records that wait for the history in a namespace, in bytes; without
@@ -218,7 +216,7 @@ impl Default for Config {
             history: None,
             history_record: "on".to_owned(),
             history_retention: None,
-            history_retentions: BTreeMap::new(),
+            types: BTreeMap::new(),
             history_topic: None,
             history_buffer: None,
             pools: BTreeMap::new(),
@@ -446,11 +444,10 @@ impl Config {
         HistoryTopicName::of(self)
     }
 
-    /// Whether the ends of tasks are recorded, and what of their messages; `None`: types stay as
-    /// they are.
-    pub fn recording(&self) -> Option<Recording> {
-        let recording = self.history_record.parse().ok()?;
-        (self.history.is_some() || recording == Recording::Off).then_some(recording)
+    /// Whether the ends of tasks are recorded, and what of their messages.
+    pub fn recordings(&self) -> Recordings {
+        // Cannot fail: the configuration was checked.
+        history::recordings(self).unwrap_or_default()
     }
 
     /// The options for opening any store.

@@ -9,25 +9,27 @@ use delayq_core::operate::TypeSettings;
 use delayq_core::store::{Layer, SubmitOutcome};
 use delayq_core::{Result, Store, TaskType};
 
+use crate::config::Recordings;
+
 /// A store whose types are told before their first task whether they keep a history.
 #[derive(Debug)]
 pub(crate) struct RecordedStore {
     inner: Arc<dyn Store>,
-    recording: Recording,
+    recordings: Recordings,
     told: Mutex<HashSet<TaskType>>,
 }
 
 impl RecordedStore {
     /// The store, if types are told; else the inner one.
-    pub(crate) fn around(inner: Arc<dyn Store>, recording: Option<Recording>) -> Arc<dyn Store> {
-        match recording {
-            None => inner,
-            Some(recording) => Arc::new(Self {
-                inner,
-                recording,
-                told: Mutex::default(),
-            }),
+    pub(crate) fn around(inner: Arc<dyn Store>, recordings: Recordings) -> Arc<dyn Store> {
+        if !recordings.tells() {
+            return inner;
         }
+        Arc::new(Self {
+            inner,
+            recordings,
+            told: Mutex::default(),
+        })
     }
 
     fn told(&self) -> MutexGuard<'_, HashSet<TaskType>> {
@@ -43,9 +45,10 @@ impl RecordedStore {
             new.cloned().collect()
         };
         for task_type in new {
-            self.inner
-                .configure_type(&task_type, &settings(self.recording))
-                .await?;
+            if let Some(recording) = self.recordings.of(&task_type) {
+                let settings = settings(recording);
+                self.inner.configure_type(&task_type, &settings).await?;
+            }
             self.told().insert(task_type);
         }
         Ok(())
@@ -56,11 +59,19 @@ fn settings(recording: Recording) -> TypeSettings {
     TypeSettings::default().history(recording.kept())
 }
 
-/// Tells all types of a store that are set otherwise.
-pub(crate) async fn tell_all(store: &dyn Store, recording: Recording) -> Result<()> {
-    let wanted = recording.kept().map(KeptMessage::limit);
+/// Tells all types of a store that are set otherwise, or all of them if `always`: the bound of what
+/// waits is told with it.
+pub(crate) async fn tell_all(
+    store: &dyn Store,
+    recordings: &Recordings,
+    always: bool,
+) -> Result<()> {
     for task_type in store.types().await? {
-        if store.stats(&task_type).await?.history != wanted {
+        let Some(recording) = recordings.of(&task_type) else {
+            continue;
+        };
+        let wanted = recording.kept().map(KeptMessage::limit);
+        if always || store.stats(&task_type).await?.history != wanted {
             store
                 .configure_type(&task_type, &settings(recording))
                 .await?;

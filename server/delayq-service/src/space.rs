@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
+use delayq_plugin::history::{HistoryRetention, HistoryStore};
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
@@ -176,8 +176,8 @@ impl Spaces {
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
-        let recording = self.config.recording();
-        let within = RecordedStore::around(Arc::clone(&place) as _, recording);
+        let recordings = self.config.recordings();
+        let within = RecordedStore::around(Arc::clone(&place) as _, recordings.clone());
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
@@ -189,7 +189,7 @@ impl Spaces {
             courier,
             Arc::clone(&policies),
         );
-        let door = RecordedStore::around(place.door(push.seals()), recording);
+        let door = RecordedStore::around(place.door(push.seals()), recordings);
         let pull = Pull::start(
             Arc::clone(&door),
             Arc::new(SystemClock),
@@ -273,7 +273,6 @@ impl Spaces {
     pub async fn run(self: Arc<Self>) {
         let plan = self.config.history_plan();
         let retention = plan.map_or_else(Default::default, |plan: HistoryPlan| plan.retention);
-        let recording = self.config.recording();
         let all = self.names().into_iter().map(|namespace| {
             let (spaces, retention) = (Arc::clone(&self), retention.clone());
             async move {
@@ -281,7 +280,7 @@ impl Spaces {
                     match spaces.of(&namespace).await {
                         Ok(space) => {
                             let (push, tasks) = (space.push.run(), space.tasks.keep_gauges());
-                            let history = ship_history(&space, retention.clone(), recording);
+                            let history = ship_history(&space, retention.clone(), &spaces.config);
                             let (policies, recurring) =
                                 (space.policies.follow(), space.recurring.run());
                             tokio::join!(push, tasks, policies, recurring, history);
@@ -314,9 +313,11 @@ impl Spaces {
 
 /// Tells the types whether their ends are recorded, and ships the records if the server keeps a
 /// history; never returns.
-async fn ship_history(space: &Space, retention: HistoryRetention, recording: Option<Recording>) {
-    if let Some(recording) = recording
-        && let Err(error) = tell_all(&**space.within.store(), recording).await
+async fn ship_history(space: &Space, retention: HistoryRetention, config: &Config) {
+    let (recordings, has_bound) = (config.recordings(), config.history_buffer.is_some());
+    let store = space.within.store();
+    if recordings.tells()
+        && let Err(error) = tell_all(&**store, &recordings, has_bound).await
     {
         warn!(namespace = %space.namespace, %error,
             "not all types are told whether to record their ends: each is at its next task");

@@ -1,6 +1,7 @@
 //! The contract of a database.
 
 use std::fmt::Debug;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use delayq_core::{Namespace, Timestamp};
 use crate::forget::Forget;
 use crate::page::HistoryPage;
 use crate::query::HistoryQuery;
-use crate::retention::HistoryRetention;
+use crate::retention::{Expired, HistoryRetention};
 use crate::status::HistoryStatus;
 
 /// How long what was forgotten is removed again when it is recorded later.
@@ -28,8 +29,13 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// The lives that fulfil a checked query.
     async fn search(&self, namespace: &Namespace, query: &HistoryQuery) -> Result<HistoryPage>;
 
-    /// Removes lives that ended by then. Returns their number.
-    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64>;
+    /// Removes lives that ended within a span. Returns their number.
+    async fn forget(
+        &self,
+        namespace: &Namespace,
+        whom: &Forget,
+        ended: RangeInclusive<Timestamp>,
+    ) -> Result<u64>;
 
     /// Notes what is forgotten, of lives that ended by then.
     async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()>;
@@ -42,14 +48,13 @@ pub(crate) trait Backend: Debug + Send + Sync {
         since: Timestamp,
     ) -> Result<Vec<(Forget, Timestamp)>>;
 
-    /// Removes lives whose retention is over at `now`. Returns the number of those that were
-    /// removed one by one; whole months are not counted.
+    /// Removes lives whose retention is over at `now`.
     async fn expire(
         &self,
         namespace: &Namespace,
         keep: &HistoryRetention,
         now: Timestamp,
-    ) -> Result<u64>;
+    ) -> Result<Expired>;
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus>;
 

@@ -1,5 +1,8 @@
 //! The conditions of a search in SQL.
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use std::ops::RangeInclusive;
+
 use delayq_core::history::label;
 use delayq_core::time::duration_ms;
 use delayq_core::{TaskId, TaskType, Timestamp};
@@ -104,6 +107,14 @@ impl Filter {
             self.parts
                 .push(format!("(l.ended_at, l.seq) < ({at}, {number})"));
         }
+    }
+
+    /// Adds the condition that lives ended within a span.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn ended_within(&mut self, span: &RangeInclusive<Timestamp>) {
+        let [from, until] = [span.start(), span.end()].map(|at| Bound::Int(at.as_millis()));
+        self.with("l.ended_at >= {}", from);
+        self.with("l.ended_at <= {}", until);
     }
 
     /// The conditions, joined.

@@ -36,7 +36,7 @@ mod store;
 pub use forget::Forget;
 pub use page::{HistoryCursor, HistoryPage};
 pub use query::{HistoryQuery, MAX_HISTORY_PAGE};
-pub use retention::HistoryRetention;
+pub use retention::{Expired, FOREVER, HistoryRetention};
 pub use sink::HistorySink;
 pub use status::HistoryStatus;
 pub use store::HistoryStore;

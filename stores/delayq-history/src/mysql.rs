@@ -30,7 +30,7 @@ use crate::forget::Forget;
 use crate::month::Month;
 use crate::page::HistoryPage;
 use crate::query::HistoryQuery;
-use crate::retention::HistoryRetention;
+use crate::retention::{Expired, HistoryRetention};
 use crate::status::HistoryStatus;
 
 const DIALECT: Dialect = Dialect {
@@ -146,15 +146,9 @@ impl MysqlHistory {
         Ok(types.filter(|(_, name)| is_meant(name)).collect())
     }
 
-    /// Notes how long types are kept. Returns all types of the namespace with their own retention,
-    /// in milliseconds.
-    async fn keep_types(
-        &self,
-        namespace: &Namespace,
-        keep: &HistoryRetention,
-    ) -> Result<Vec<(i64, Option<i64>)>> {
+    /// Notes how long types are kept.
+    async fn keep_types(&self, namespace: &Namespace, keep: &HistoryRetention) -> Result<()> {
         let of = vec![bytes(namespace.as_str())];
-        let mut types = Vec::new();
         for row in self.rows(sql::TYPES, of).await? {
             let [number, name, stored] = row.as_slice() else {
                 continue;
@@ -168,18 +162,12 @@ impl MysqlHistory {
                 let change = vec![own.map_or(Value::NULL, Value::Int), Value::Int(number)];
                 self.change(sql::KEEP_TYPE, change).await?;
             }
-            types.push((number, own));
         }
-        Ok(types)
+        Ok(())
     }
 
-    /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
-    /// milliseconds; `None` if some namespace keeps its lives for ever.
-    async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
-        let Some(longest) = self.number(sql::LONGEST, Vec::new()).await? else {
-            return Ok(None);
-        };
-        let before = now.as_millis().saturating_sub(longest);
+    /// Removes whole months whose lives all ended before a time.
+    async fn drop_months(&self, before: i64) -> Result<()> {
         let dropping = self
             .connections
             .alone(move |session| Box::pin(tables::drop_months(session, before)));
@@ -187,7 +175,7 @@ impl MysqlHistory {
         if let Some(expire) = partitions::expire_outside(&partitions) {
             self.remove(&expire, vec![Value::Int(before)]).await?;
         }
-        Ok(Some(longest))
+        Ok(())
     }
 }
 
@@ -286,7 +274,12 @@ impl Backend for MysqlHistory {
         Ok(HistoryPage::of(found.collect(), query.limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
+    async fn forget(
+        &self,
+        namespace: &Namespace,
+        whom: &Forget,
+        ended: RangeInclusive<Timestamp>,
+    ) -> Result<u64> {
         let (column, value) = match whom {
             Forget::Id { id, .. } => ("id", id.as_str()),
             Forget::Group { group, .. } => ("grp", group.as_str()),
@@ -297,8 +290,8 @@ impl Backend for MysqlHistory {
         }
         let numbers = numbers(&types);
         let text = [sql::FORGET, &numbers, ") AND ", column, sql::UNTIL].concat();
-        let until = Value::Int(until.as_millis());
-        self.remove(&text, vec![bytes(value), until]).await
+        let [from, until] = [ended.start(), ended.end()].map(|at| Value::Int(at.as_millis()));
+        self.remove(&text, vec![bytes(value), from, until]).await
     }
 
     async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
@@ -330,34 +323,42 @@ impl Backend for MysqlHistory {
         namespace: &Namespace,
         keep: &HistoryRetention,
         now: Timestamp,
-    ) -> Result<u64> {
-        let all = keep.all_ms();
-        let stored = all.map_or(Value::NULL, Value::Int);
-        let kept = vec![bytes(namespace.as_str()), stored.clone(), stored];
-        self.change(sql::KEEP, kept).await?;
-        let types = self.keep_types(namespace, keep).await?;
+    ) -> Result<Expired> {
+        let name = bytes(namespace.as_str());
+        let times = [keep.all_ms(), now.as_millis(), Expired::held_since(now)].map(Value::Int);
+        self.change(sql::KEEP, [vec![name.clone()], times.to_vec()].concat())
+            .await?;
+        let all = self.number(sql::KEPT, vec![name.clone()]).await?;
+        let all = all.unwrap_or(i64::MAX);
+        self.keep_types(namespace, keep).await?;
         let before = now.minus(FORGETS_FOR).as_millis();
         let old = vec![bytes(namespace.as_str()), Value::Int(before)];
         self.change(sql::OLD_FORGETS, old).await?;
-        let by_month = self.drop_months(now).await?;
-        let mut expired = 0;
-        for (number, own) in types {
+        let longest = self.number(sql::LONGEST, Vec::new()).await?;
+        let longest = longest.unwrap_or(i64::MAX);
+        let mut lives = 0;
+        let key = vec![name, Value::Int(Expired::held_since(now))];
+        for row in self.rows(sql::SPANS, key).await? {
+            let cell = |column: usize| row.get(column).and_then(cell::int);
             // What nobody keeps longer goes by the month.
-            let Some(span) = own.or(all).filter(|span| Some(*span) != by_month) else {
-                continue;
-            };
-            let before = now.as_millis().saturating_sub(span);
-            let values = vec![Value::Int(number), Value::Int(before)];
-            expired += self.remove(sql::EXPIRE, values).await?;
+            if let (Some(number), Some(span)) = (cell(0), cell(1))
+                && span < longest
+            {
+                let before = now.as_millis().saturating_sub(span);
+                let values = vec![Value::Int(number), Value::Int(before)];
+                lives += self.remove(sql::EXPIRE, values).await?;
+            }
         }
-        Ok(expired)
+        // Last: it may wait long.
+        self.drop_months(now.as_millis().saturating_sub(longest))
+            .await?;
+        Ok(Expired::of(lives, all))
     }
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
         let (mut status, time) = (HistoryStatus::default(), Timestamp::from_millis);
-        let ends = self
-            .rows(sql::ENDS, vec![bytes(namespace.as_str())])
-            .await?;
+        let of = bytes(namespace.as_str());
+        let ends = self.rows(sql::ENDS, vec![of.clone()]).await?;
         let end = |column: usize| {
             ends.first()
                 .and_then(|row| row.get(column))
@@ -366,6 +367,13 @@ impl Backend for MysqlHistory {
         (status.oldest, status.newest) = (end(0).map(time), end(1).map(time));
         let bytes = self.number(sql::BYTES, Vec::new()).await?;
         status.bytes = bytes.unwrap_or(0).unsigned_abs();
+        let all = self.number(sql::KEPT, vec![of.clone()]).await?;
+        let rows = self.rows(sql::TYPES, vec![of]).await?;
+        let types = rows.iter().filter_map(|row| match row.as_slice() {
+            [_, name, kept] => Some((cell::text(name)?, cell::int(kept)?)),
+            _ => None,
+        });
+        status.kept(all, types);
         Ok(status)
     }
 

@@ -3,7 +3,8 @@
 mod row;
 mod sql;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::forget::Forget;
 use crate::month::Month;
 use crate::page::{FoundLife, HistoryPage};
 use crate::query::HistoryQuery;
-use crate::retention::HistoryRetention;
+use crate::retention::{Expired, HistoryRetention};
 use crate::status::HistoryStatus;
 
 const DIALECT: Dialect = Dialect {
@@ -42,6 +43,9 @@ const STEP: i64 = 5_000;
 /// The first span that a search looks at; each further one is longer.
 const FIRST_WINDOW: Duration = hours(1);
 const NEXT_WINDOW: u32 = 4;
+
+/// How long the removal of a month waits for who reads it, in ms. The next one goes on with it.
+const MOST_FOR_MONTH: u32 = 600_000;
 
 /// Months that are made ahead.
 const AHEAD: usize = 2;
@@ -67,6 +71,8 @@ pub(crate) struct PostgresHistory {
 #[derive(Debug, Default)]
 struct Known {
     months: HashSet<Month>,
+    /// Months ahead that could not be made. The first life that ends in one makes it.
+    left_out: HashSet<Month>,
     types: HashSet<(Namespace, TaskType)>,
 }
 
@@ -105,40 +111,71 @@ impl PostgresHistory {
         Ok(first_number(&self.rows(text, values).await?))
     }
 
+    /// A retention, in milliseconds.
+    async fn retention(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
+        let rows = self.rows(text, values).await?;
+        Ok(rows
+            .first()
+            .and_then(|row| int(row.first()))
+            .unwrap_or(i64::MAX))
+    }
+
     /// Runs a statement that writes. Returns the one number that it answers, if it does.
     async fn write(&self, text: &str, values: Vec<DbValue>) -> Result<i64> {
         let rows = self.database.rows(&self.sql(text), values).await?;
         Ok(first_number(&rows))
     }
 
+    /// Runs a statement that removes at most [`STEP`] rows until it removes none.
+    async fn remove(&self, text: &str, values: Vec<DbValue>) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            match self.write(text, values.clone()).await?.unsigned_abs() {
+                0 => return Ok(removed),
+                step => removed += step,
+            }
+        }
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the months that are missing for these lives, and those that come next.
+    /// Makes the months that are missing for these lives, and, where that is possible now, those
+    /// that come next.
     async fn make_months(&self, lives: &[Life]) -> Result<()> {
-        let mut wanted: Vec<Month> = lives.iter().map(|life| Month::of(life.ended_at)).collect();
-        wanted.sort();
-        wanted.dedup();
+        let wanted: BTreeSet<Month> = lives.iter().map(|life| Month::of(life.ended_at)).collect();
+        for month in &wanted {
+            self.make_month(*month).await?;
+        }
         let mut last = wanted.last().copied();
         for _ in 0..AHEAD {
             last = last.map(Month::next);
-            wanted.extend(last);
-        }
-        for month in wanted {
-            if self.known().months.contains(&month) {
+            let Some(month) = last.filter(|month| !self.known().left_out.contains(month)) else {
                 continue;
+            };
+            if let Err(error) = self.make_month(month).await {
+                let month_name = month.name();
+                tracing::warn!(month = month_name, %error, "a month of the history is made later");
+                self.known().left_out.insert(month);
             }
-            let bounds = [("{p}", month.name()), ("{a}", month.start().to_string())];
-            let text = bounds
-                .iter()
-                .fold(self.sql(sql::MONTH), |text, (mark, value)| {
-                    text.replace(mark, value)
-                });
-            let end = month.next().start().to_string();
-            self.database.run(&text.replace("{z}", &end)).await?;
-            self.known().months.insert(month);
         }
+        Ok(())
+    }
+
+    async fn make_month(&self, month: Month) -> Result<()> {
+        if self.known().months.contains(&month) {
+            return Ok(());
+        }
+        let bounds = [("{p}", month.name()), ("{a}", month.start().to_string())];
+        let text = bounds
+            .iter()
+            .fold(self.sql(sql::MONTH), |text, (mark, value)| {
+                text.replace(mark, value)
+            });
+        let end = month.next().start().to_string();
+        self.database.run(&text.replace("{z}", &end)).await?;
+        self.known().months.insert(month);
         Ok(())
     }
 
@@ -197,14 +234,8 @@ impl PostgresHistory {
         Ok(rows.iter().filter_map(|row| read(row)).collect())
     }
 
-    /// Notes how long types are kept. Returns all types of the namespace with their own retention,
-    /// in milliseconds.
-    async fn keep_types(
-        &self,
-        namespace: DbValue,
-        keep: &HistoryRetention,
-    ) -> Result<Vec<(i64, Option<i64>)>> {
-        let mut types = Vec::new();
+    /// Notes how long types are kept.
+    async fn keep_types(&self, namespace: DbValue, keep: &HistoryRetention) -> Result<()> {
         for row in self.rows(sql::TYPES, vec![namespace]).await? {
             let [DbCell::Int(number), DbCell::Text(name), stored] = row.as_slice() else {
                 continue;
@@ -215,19 +246,12 @@ impl PostgresHistory {
                 let change = [*number, own.unwrap_or(-1)].map(DbValue::Int);
                 self.write(sql::KEEP_TYPE, change.to_vec()).await?;
             }
-            types.push((*number, own));
         }
-        Ok(types)
+        Ok(())
     }
 
-    /// Removes whole months that no namespace keeps. Returns the longest retention of all, in
-    /// milliseconds; `None` if some namespace keeps its lives for ever.
-    async fn drop_months(&self, now: Timestamp) -> Result<Option<i64>> {
-        let rows = self.rows(sql::LONGEST, Vec::new()).await?;
-        let Some(longest) = rows.first().and_then(|row| int(row.first())) else {
-            return Ok(None);
-        };
-        let before = now.as_millis().saturating_sub(longest);
+    /// Removes whole months whose lives all ended before a time. Each waits for who reads it.
+    async fn drop_months(&self, before: i64) -> Result<()> {
         self.drop_left_months(before).await?;
         for (month, is_begun) in self.months().await? {
             if month.next().start() > before {
@@ -237,12 +261,13 @@ impl PostgresHistory {
             let how = if is_begun { "FINALIZE" } else { "CONCURRENTLY" };
             let detach = format!("ALTER TABLE {{s}}.lives DETACH PARTITION {{s}}.{name} {how}");
             let drop = format!("DROP TABLE IF EXISTS {{s}}.{name}");
-            let statements = [detach, drop].map(|text| self.sql(&text));
+            let limit = format!("SET statement_timeout = {MOST_FOR_MONTH}");
+            let statements = [limit, detach, drop].map(|text| self.sql(&text));
             self.database.run_alone(statements.to_vec()).await?;
             self.known().months.remove(&month);
             tracing::info!(month = name, "a month of the history was dropped");
         }
-        Ok(Some(longest))
+        Ok(())
     }
 
     /// Drops months that are no part of the table any more: their removal was interrupted.
@@ -316,21 +341,33 @@ impl Backend for PostgresHistory {
         Ok(HistoryPage::of(found, query.limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
+    async fn forget(
+        &self,
+        namespace: &Namespace,
+        whom: &Forget,
+        ended: RangeInclusive<Timestamp>,
+    ) -> Result<u64> {
         let mut filter = Filter::new(DIALECT);
+        filter.ended_within(&ended);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
         let (column, value) = match whom {
             Forget::Id { id, .. } => ("l.id = {}", id.to_string()),
             Forget::Group { group, .. } => ("l.grp = {}", group.clone()),
         };
         filter.with(column, Bound::Text(value));
-        filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
         if let Some(task_type) = whom.task_type() {
             filter.with("t.name = {}", Bound::Text(task_type.to_string()));
         }
-        let text = [sql::FORGET, &filter.sql(), sql::COUNT_GONE].concat();
-        let gone = self.write(&text, values(filter.values)).await?;
-        Ok(gone.unsigned_abs())
+        let place = filter.value(Bound::Int(STEP));
+        let text = [
+            sql::FORGET,
+            &filter.sql(),
+            " LIMIT ",
+            &place,
+            sql::COUNT_GONE,
+        ]
+        .concat();
+        self.remove(&text, values(filter.values)).await
     }
 
     async fn note_forget(&self, namespace: &Namespace, whom: &Forget, at: Timestamp) -> Result<()> {
@@ -373,43 +410,50 @@ impl Backend for PostgresHistory {
         namespace: &Namespace,
         keep: &HistoryRetention,
         now: Timestamp,
-    ) -> Result<u64> {
+    ) -> Result<Expired> {
         let of = DbValue::Text(namespace.to_string());
-        let all = keep.all_ms();
-        self.write(sql::KEEP, vec![of.clone(), DbValue::Int(all.unwrap_or(-1))])
+        let times = [keep.all_ms(), now.as_millis(), Expired::held_since(now)].map(DbValue::Int);
+        self.write(sql::KEEP, [vec![of.clone()], times.to_vec()].concat())
             .await?;
-        let types = self.keep_types(of.clone(), keep).await?;
+        let all = self.retention(sql::KEPT, vec![of.clone()]).await?;
+        self.keep_types(of.clone(), keep).await?;
         let before = DbValue::Int(now.minus(FORGETS_FOR).as_millis());
         self.write(sql::OLD_FORGETS, vec![of.clone(), before])
             .await?;
-        let by_month = self.drop_months(now).await?;
-        let mut expired = 0;
-        for (number, own) in types {
+        let longest = self.retention(sql::LONGEST, Vec::new()).await?;
+        let mut lives = 0;
+        let key = vec![of, DbValue::Int(Expired::held_since(now))];
+        for row in self.rows(sql::SPANS, key).await? {
             // What nobody keeps longer goes by the month.
-            let Some(span) = own.or(all).filter(|span| Some(*span) != by_month) else {
-                continue;
-            };
-            let before = now.as_millis().saturating_sub(span);
-            loop {
-                let key = [number, before, STEP].map(DbValue::Int);
-                let gone = self.write(sql::EXPIRE, key.to_vec()).await?.unsigned_abs();
-                expired += gone;
-                if gone == 0 {
-                    break;
-                }
+            if let [DbCell::Int(number), DbCell::Int(span)] = row.as_slice()
+                && *span < longest
+            {
+                let before = now.as_millis().saturating_sub(*span);
+                let key = [*number, before, STEP].map(DbValue::Int);
+                lives += self.remove(sql::EXPIRE, key.to_vec()).await?;
             }
         }
-        Ok(expired)
+        // Last: it may wait long.
+        self.drop_months(now.as_millis().saturating_sub(longest))
+            .await?;
+        Ok(Expired::of(lives, all))
     }
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
         let mut status = HistoryStatus::default();
         let of = vec![DbValue::Text(namespace.to_string())];
-        let ends = self.rows(sql::ENDS, of).await?;
+        let ends = self.rows(sql::ENDS, of.clone()).await?;
         let end = |column: usize| ends.first().and_then(|row| int(row.get(column)));
         status.oldest = end(0).map(Timestamp::from_millis);
         status.newest = end(1).map(Timestamp::from_millis);
         status.bytes = self.number(sql::BYTES, Vec::new()).await?.unsigned_abs();
+        let all = self.retention(sql::KEPT, of.clone()).await?;
+        let rows = self.rows(sql::TYPES, of).await?;
+        let types = rows.into_iter().filter_map(|row| match row.as_slice() {
+            [_, DbCell::Text(name), DbCell::Int(kept)] => Some((name.clone(), *kept)),
+            _ => None,
+        });
+        status.kept(Some(all), types);
         Ok(status)
     }
 

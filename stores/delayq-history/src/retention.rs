@@ -2,8 +2,41 @@
 
 use std::time::Duration;
 
-use delayq_core::time::duration_ms;
-use delayq_core::{TaskType, TypePattern};
+use delayq_core::time::{days, duration_ms};
+use delayq_core::{TaskType, Timestamp, TypePattern};
+
+/// The retention of what is never removed.
+pub const FOREVER: Duration = Duration::MAX;
+
+/// How long a longer retention of another instance counts after it was said.
+const HELD: Duration = days(1);
+
+/// What the removal of lives has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Expired {
+    /// Lives that were removed one by one. Those that went with their month are not counted.
+    pub lives: u64,
+    /// How long the lives of the namespace are kept; [`FOREVER`] if they are not removed. A
+    /// retention that is shorter than before counts after a day in which no instance has said the
+    /// longer one.
+    pub kept_for: Duration,
+}
+
+impl Expired {
+    pub(crate) fn of(lives: u64, kept_ms: i64) -> Self {
+        let kept_for = match kept_ms {
+            i64::MAX => FOREVER,
+            ms => Duration::from_millis(ms.unsigned_abs()),
+        };
+        Self { lives, kept_for }
+    }
+
+    /// What was said since this time counts.
+    pub(crate) fn held_since(now: Timestamp) -> i64 {
+        now.minus(HELD).as_millis()
+    }
+}
 
 /// How long the lives of a namespace are kept after their ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +44,8 @@ use delayq_core::{TaskType, TypePattern};
 pub struct HistoryRetention {
     /// The retention of all types that have none of their own; `None`: for ever.
     pub all: Option<Duration>,
-    /// The retention of the types of a pattern; `None`: that of all. Of several patterns that match
+    /// The retention of the types of a pattern; `None`: that of all, [`FOREVER`]: they are never
+    /// removed. Of several patterns that match
     /// a type, the closest counts. It is kept in the database, and holds for the type until it is
     /// said otherwise.
     pub types: Vec<(TypePattern, Option<Duration>)>,
@@ -34,9 +68,9 @@ impl HistoryRetention {
         self
     }
 
-    /// The retention of all, in milliseconds; `None`: for ever.
-    pub(crate) fn all_ms(&self) -> Option<i64> {
-        self.all.map(duration_ms)
+    /// The retention of all, in milliseconds.
+    pub(crate) fn all_ms(&self) -> i64 {
+        duration_ms(self.all.unwrap_or(FOREVER))
     }
 
     /// The retention of a type by its name, in milliseconds, where the database has `stored`;

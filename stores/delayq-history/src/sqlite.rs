@@ -2,6 +2,7 @@
 
 mod sql;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,14 +12,14 @@ use delayq_core::error::{Error, Result};
 use delayq_core::history::{Life, LifeOutcome};
 use delayq_core::{Clock, Namespace, SystemClock, TaskId, TaskType, Timestamp};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, TransactionBehavior, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params, params_from_iter};
 
 use crate::backend::{Backend, FORGETS_FOR};
 use crate::filter::{Bound, Dialect, Filter, with_bytes_bound};
 use crate::forget::Forget;
 use crate::page::{FoundLife, HistoryCursor, HistoryPage};
 use crate::query::HistoryQuery;
-use crate::retention::HistoryRetention;
+use crate::retention::{Expired, HistoryRetention};
 use crate::status::HistoryStatus;
 
 const DIALECT: Dialect = Dialect {
@@ -238,7 +239,12 @@ impl Backend for SqliteHistory {
         Ok(HistoryPage::of(found.await?, limit))
     }
 
-    async fn forget(&self, namespace: &Namespace, whom: &Forget, until: Timestamp) -> Result<u64> {
+    async fn forget(
+        &self,
+        namespace: &Namespace,
+        whom: &Forget,
+        ended: RangeInclusive<Timestamp>,
+    ) -> Result<u64> {
         let mut filter = Filter::new(DIALECT);
         filter.with("t.namespace = {}", Bound::Text(namespace.to_string()));
         let (index, column, value) = match whom {
@@ -249,7 +255,7 @@ impl Backend for SqliteHistory {
         if let Some(task_type) = whom.task_type() {
             filter.with("t.name = {}", Bound::Text(task_type.to_string()));
         }
-        filter.with("l.ended_at <= {}", Bound::Int(until.as_millis()));
+        filter.ended_within(&ended);
         let place = filter.value(Bound::Int(STEP));
         let sql = [
             sql::FORGET,
@@ -297,23 +303,28 @@ impl Backend for SqliteHistory {
         namespace: &Namespace,
         keep: &HistoryRetention,
         now: Timestamp,
-    ) -> Result<u64> {
+    ) -> Result<Expired> {
         let (own, before) = (namespace.clone(), now.minus(FORGETS_FOR).as_millis());
-        let all = keep.all_ms();
         let keep = keep.clone();
-        let types = self.call(move |connection| {
+        let kept = self.call(move |connection| {
             connection.execute(sql::OLD_FORGETS, (own.as_str(), before))?;
-            keep_types(connection, &own, &keep)
+            let [all, at, held] = [keep.all_ms(), now.as_millis(), Expired::held_since(now)];
+            connection.execute(sql::KEEP, (own.as_str(), all, at, held))?;
+            let all = connection.query_row(sql::KEPT, [own.as_str()], |row| row.get(0))?;
+            keep_types(connection, &own, &keep)?;
+            let mut spans = connection.prepare_cached(sql::SPANS)?;
+            let spans =
+                spans.query_map((own.as_str(), held), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok((all, spans.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?))
         });
-        let mut expired = 0;
-        for (number, own) in types.await? {
-            if let Some(span) = own.or(all) {
-                let before = now.as_millis().saturating_sub(span);
-                let values = [number, before, STEP].map(Value::Integer).to_vec();
-                expired += self.remove(sql::EXPIRE.to_owned(), values).await?;
-            }
+        let (all, spans): (i64, _) = kept.await?;
+        let mut lives = 0;
+        for (number, span) in spans {
+            let before = now.as_millis().saturating_sub(span);
+            let values = [number, before, STEP].map(Value::Integer).to_vec();
+            lives += self.remove(sql::EXPIRE.to_owned(), values).await?;
         }
-        Ok(expired)
+        Ok(Expired::of(lives, all))
     }
 
     async fn status(&self, namespace: &Namespace) -> Result<HistoryStatus> {
@@ -322,10 +333,14 @@ impl Backend for SqliteHistory {
             let mut status = HistoryStatus::default();
             let time = |ms: Option<i64>| ms.map(Timestamp::from_millis);
             (status.oldest, status.newest) =
-                connection.query_row(sql::STATUS, [namespace], |row| {
+                connection.query_row(sql::STATUS, [&namespace], |row| {
                     Ok((time(row.get(0)?), time(row.get(1)?)))
                 })?;
             status.bytes = number(connection, sql::BYTES)?.unsigned_abs();
+            let all = connection.query_row(sql::KEPT, [&namespace], |row| row.get(0));
+            let types = types(connection, &namespace)?.into_iter();
+            let types = types.filter_map(|(_, name, kept)| Some((name, kept?)));
+            status.kept(all.optional()?, types);
             Ok(status)
         })
         .await
@@ -341,28 +356,31 @@ impl Backend for SqliteHistory {
     }
 }
 
-/// Notes how long types are kept. Returns all types of the namespace with their own retention, in
-/// milliseconds.
+/// The types of a namespace: number, name, and their own retention in milliseconds.
+fn types(
+    connection: &Connection,
+    namespace: &str,
+) -> rusqlite::Result<Vec<(i64, String, Option<i64>)>> {
+    let mut select = connection.prepare_cached(sql::TYPES)?;
+    let types = select.query_map([namespace], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    types.collect()
+}
+
+/// Notes how long types are kept.
 fn keep_types(
     connection: &Connection,
     namespace: &Namespace,
     keep: &HistoryRetention,
-) -> rusqlite::Result<Vec<(i64, Option<i64>)>> {
-    let mut select = connection.prepare(sql::TYPES)?;
-    let types = select.query_map([namespace.as_str()], |row| {
-        let name = row.get::<_, String>(1)?;
-        Ok((row.get::<_, i64>(0)?, name, row.get::<_, Option<i64>>(2)?))
-    })?;
-    let types = types.collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut kept = Vec::new();
-    for (number, name, stored) in types {
+) -> rusqlite::Result<()> {
+    for (number, name, stored) in types(connection, namespace.as_str())? {
         let own = keep.of_type(&name, stored);
         if own != stored {
             connection.execute(sql::KEEP_TYPE, (number, own))?;
         }
-        kept.push((number, own));
     }
-    Ok(kept)
+    Ok(())
 }
 
 fn add(connection: &Connection, namespace: &Namespace, life: &Life) -> rusqlite::Result<usize> {

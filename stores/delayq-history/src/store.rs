@@ -13,7 +13,7 @@ use crate::backend::{Backend, FORGETS_FOR};
 use crate::forget::Forget;
 use crate::page::HistoryPage;
 use crate::query::{HistoryQuery, MAX_HISTORY_PAGE};
-use crate::retention::HistoryRetention;
+use crate::retention::{Expired, HistoryRetention};
 use crate::sink::HistorySink;
 use crate::status::HistoryStatus;
 
@@ -171,12 +171,16 @@ impl HistoryStore {
         let backend = self.backend().await?;
         let mut new = backend.record(&self.namespace, lives).await?;
         // After the record: of a record and a forget at the same time, one sees the other.
-        let since = SystemClock.now().minus(FORGETS_FOR);
+        let first = lives.iter().map(|life| life.ended_at).min();
+        let first = first.unwrap_or(Timestamp::ZERO);
+        let since = first.minus(Duration::from_millis(1));
+        let since = since.max(SystemClock.now().minus(FORGETS_FOR));
         for (whom, at) in backend.forgets(&self.namespace, since).await? {
             let is_meant = |life: &Life| life.ended_at <= at && whom.covers(life);
             if lives.iter().any(is_meant) {
-                let gone = backend.forget(&self.namespace, &whom, at).await?;
-                new = new.saturating_sub(gone);
+                // Of the span of these lives: earlier ones are gone, or the forget removes them.
+                let forget = backend.forget(&self.namespace, &whom, first..=at);
+                new = new.saturating_sub(forget.await?);
             }
         }
         Ok(new)
@@ -221,16 +225,16 @@ impl HistoryStore {
         }
         let (backend, at) = (self.backend().await?, SystemClock.now());
         backend.note_forget(&self.namespace, whom, at).await?;
-        let forget = backend.forget(&self.namespace, whom, Timestamp::MAX);
-        forget.await
+        let ended = Timestamp::ZERO..=Timestamp::MAX;
+        backend.forget(&self.namespace, whom, ended).await
     }
 
-    /// Removes lives whose retention is over at `now`. Returns the number of those that were
-    /// removed one by one: months that no namespace keeps go as a whole, but in SQLite.
+    /// Removes lives whose retention is over at `now`: one by one those that another namespace or
+    /// type keeps longer, and those in SQLite; else by the month.
     ///
     /// # Errors
     /// As [`record`](Self::record).
-    pub async fn expire(&self, keep: &HistoryRetention, now: Timestamp) -> Result<u64> {
+    pub async fn expire(&self, keep: &HistoryRetention, now: Timestamp) -> Result<Expired> {
         let backend = self.backend().await?;
         backend.expire(&self.namespace, keep, now).await
     }

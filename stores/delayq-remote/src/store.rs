@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use delayq_core::store::{
-    CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
-    Settlement, SubmitOutcome, Wakeups,
+    CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Concern, Durability, ExtendOutcome,
+    SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
     Bucket, Error, Lock, Namespace, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When,
@@ -34,6 +34,14 @@ async fn submit_call(store: &RemoteStore, tasks: Vec<pb::NewTask>) -> Vec<Result
         return vec![Err(wrong_count(store)); count];
     }
     results.into_iter().map(SubmitOutcome::try_from).collect()
+}
+
+async fn check_call(store: &RemoteStore) -> Result<pb::CheckResponse> {
+    let request = pb::CheckRequest {
+        namespace: store.namespace.to_string(),
+    };
+    let response = store.call(async move |mut client: Client| client.check(request).await);
+    response.await
 }
 
 /// The server's answer has more or fewer items than the call.
@@ -255,11 +263,15 @@ impl Store for RemoteStore {
 
     async fn check(&self) -> Result<()> {
         self.verify().await?;
-        let request = pb::CheckRequest {
-            namespace: self.namespace.to_string(),
-        };
-        let response = self.call(async move |mut client: Client| client.check(request).await);
-        response.await.map(drop)
+        check_call(self).await.map(drop)
+    }
+
+    /// Those of the store behind the server, and of the server's history.
+    async fn concerns(&self) -> Result<Vec<Concern>> {
+        let concerns = check_call(self).await?.concerns.into_iter();
+        Ok(concerns
+            .map(|one| Concern::new(one.found, one.why, one.fix))
+            .collect())
     }
 
     async fn close(&self) {

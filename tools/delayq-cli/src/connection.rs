@@ -235,16 +235,39 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
         None => TaskSubmitService::connect(&url, options).await?,
     };
     let tasks = tasks.with_limits(limits);
-    // The history of the environment or the file belongs to the store there.
-    let is_of_config = matches!(taken(args, file)?, Taken::Config);
-    let config = file.config()?;
-    match config.history_url().filter(|_| is_of_config) {
+    match history_url(args, file)? {
         Some(url) => {
-            let history = HistoryStore::at(url, namespace, timeout)?;
+            let history = HistoryStore::at(&url, namespace, timeout)?;
             Ok(tasks.with_history(Arc::new(history)))
         }
         None => Ok(tasks),
     }
+}
+
+/// The history of the store: that of where the store is named.
+fn history_url(args: &StoreArgs, file: &ProfileFile) -> Result<Option<String>, Failure> {
+    let taken = taken(args, file)?;
+    let of_place = match &taken {
+        Taken::Option(_) => None,
+        Taken::Profile { name, .. } => file.profile(name)?.history.clone(),
+        Taken::Config => file.config()?.history_url().map(str::to_owned),
+    };
+    Ok(of_place)
+}
+
+/// Says that the history of the configuration is not taken for another store, if that is so.
+pub(crate) fn note_other_history(args: &StoreArgs) -> Result<(), Failure> {
+    let file = args.profiles()?;
+    let is_other = !matches!(taken(args, &file)?, Taken::Config);
+    if is_other && file.config()?.history_url().is_some() && !args.format().is_document() {
+        // If this fails, there is nobody to tell.
+        let _ = writeln!(
+            anstream::stderr(),
+            "note: the history of the configuration belongs to the store there; --history names \
+             one for this store"
+        );
+    }
+    Ok(())
 }
 
 /// The cold store behind the store: that of the option, or of where the store is named.

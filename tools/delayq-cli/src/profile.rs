@@ -31,6 +31,8 @@ pub(crate) struct Profile {
     pub(crate) url_file: Option<PathBuf>,
     /// The URL of the cold store behind it.
     pub(crate) cold_url: Option<String>,
+    /// The URL of its history database.
+    pub(crate) history: Option<String>,
     /// The namespace; default: that of the environment or the file.
     pub(crate) namespace: Option<Namespace>,
 }
@@ -192,8 +194,8 @@ impl ProfileFile {
         };
         let own = self.rest.get("url").and_then(toml::Value::as_str);
         let profiles = self.profiles.values();
-        let urls = profiles.flat_map(|one| [one.url.as_deref(), one.cold_url.as_deref()]);
-        let urls = urls.flatten();
+        let urls = profiles.flat_map(|one| [&one.url, &one.cold_url, &one.history]);
+        let urls = urls.flatten().map(String::as_str);
         let has_secret = urls.chain(own).any(has_secret);
         let mode = fs::metadata(path).map_or(0, |file| file.permissions().mode());
         if has_secret && mode & 0o077 != 0 {
@@ -267,6 +269,7 @@ impl Profile {
             ("url_env", self.url_env.clone()),
             ("url_file", file),
             ("cold_url", self.cold_url.clone()),
+            ("history", self.history.clone()),
             ("namespace", namespace),
         ] {
             if let Some(text) = text {

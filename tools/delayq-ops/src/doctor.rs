@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use delayq_plugin::history::concern_of_records;
-use delayq_plugin::store::{Durability, StoreOptions};
+use delayq_plugin::store::{Concern, Durability, StoreOptions};
 use delayq_plugin::{Error, InstanceInfo, Result, TaskSubmitService};
 
 mod crashes;
@@ -75,11 +75,7 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
              PostgreSQL with synchronous_commit on",
         ));
     }
-    let mut concerns = tasks.store().concerns().await.unwrap_or_default();
-    if let Ok(waiting) = tasks.store().ends_status().await {
-        concerns.extend(concern_of_records(&waiting, tasks.clock().now()));
-    }
-    findings.extend(concerns.into_iter().map(|one| {
+    findings.extend(concerns(tasks).await.into_iter().map(|one| {
         Finding::new(
             Severity::Warning,
             Symptom::Concern,
@@ -94,6 +90,19 @@ pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(findings)
+}
+
+/// What becomes a problem of the store later, and of the history if this process ships to it, or of
+/// the records that wait for one.
+pub async fn concerns(tasks: &TaskSubmitService) -> Vec<Concern> {
+    let mut concerns = tasks.store().concerns().await.unwrap_or_default();
+    let now = tasks.clock().now();
+    if let Some(history) = tasks.history().and_then(|history| history.health()) {
+        concerns.extend(history.concerns(now));
+    } else if let Ok(waiting) = tasks.store().ends_status().await {
+        concerns.extend(concern_of_records(&waiting, now));
+    }
+    concerns
 }
 
 /// True if further calls would only wait as long again.

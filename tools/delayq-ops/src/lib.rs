@@ -43,7 +43,7 @@ mod timeline;
 mod transfer;
 
 pub use dead::{DeadGroup, DeadGroups, dead_group_counts, dead_groups};
-pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine, quoted};
+pub use doctor::{Finding, Severity, Symptom, concerns, doctor, doctor_at, examine, quoted};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};
 pub use known_type::{known_type, known_types, known_types_among, nearest};

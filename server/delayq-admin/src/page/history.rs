@@ -29,20 +29,20 @@ pub(crate) struct HistoryPage {
 }
 
 /// A life.
-struct LifeRow {
-    ended_at: Moment,
-    task_type: String,
-    id: String,
-    href: String,
-    outcome: &'static str,
-    class: &'static str,
-    icon: &'static str,
-    attempts: u32,
-    late: String,
-    run: String,
-    group: String,
-    holder: String,
-    error: String,
+pub(super) struct LifeRow {
+    pub(super) ended_at: Moment,
+    pub(super) task_type: String,
+    pub(super) id: String,
+    pub(super) href: String,
+    pub(super) outcome: &'static str,
+    pub(super) class: &'static str,
+    pub(super) icon: &'static str,
+    pub(super) attempts: u32,
+    pub(super) late: String,
+    pub(super) run: String,
+    pub(super) group: String,
+    pub(super) holder: String,
+    pub(super) error: String,
 }
 
 /// A filter by the way in which lives ended.
@@ -122,7 +122,7 @@ impl Page for HistoryPage {
                 .page
                 .lives
                 .iter()
-                .map(|life| row(visit, life))
+                .map(|life| life_row(visit, life))
                 .collect(),
             is_kept: data.is_kept,
             mistake: data.mistake.as_deref(),
@@ -148,7 +148,7 @@ impl HistoryPage {
     }
 }
 
-fn row(visit: &Visit, life: &Life) -> LifeRow {
+pub(super) fn life_row(visit: &Visit, life: &Life) -> LifeRow {
     let (class, icon) = match life.outcome {
         LifeOutcome::Done => ("good", "✓"),
         LifeOutcome::Dead => ("bad", "✕"),

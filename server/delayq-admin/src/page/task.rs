@@ -6,6 +6,7 @@ use askama::Template;
 use delayq_plugin::{Result, TaskInfo, TaskState, Timestamp};
 
 use super::Page;
+use super::history::{LifeRow, life_row};
 use super::tasks::at_head;
 use crate::app::App;
 use crate::cache::Cache;
@@ -93,6 +94,8 @@ struct TaskBody<'a> {
     message: Option<TaskMessage>,
     is_known: bool,
     may: TaskRights,
+    rows: Vec<LifeRow>,
+    history_error: Option<String>,
 }
 
 impl Page for TaskPage {
@@ -129,6 +132,7 @@ impl Page for TaskPage {
         let is = |state: TaskState| task.is_some_and(|task| task.state == state);
         let (operates, administers) = (visit.may(Role::Operator), visit.may(Role::Admin));
         let is_scheduled = is(TaskState::Scheduled);
+        let lives = data.lives.iter();
         let late = explained.late.filter(|late| !late.is_zero());
         TaskBody {
             visit,
@@ -150,6 +154,8 @@ impl Page for TaskPage {
                 requeue: operates && is(TaskState::Dead),
                 discard: administers && is(TaskState::Dead),
             },
+            rows: lives.map(|life| life_row(visit, life)).collect(),
+            history_error: data.history_error.as_deref().map(visible),
         }
         .render()
     }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::Request;
 use delayq_admin::Role;
-use delayq_plugin::hours;
+use delayq_plugin::{Clock, TaskId, TaskType, hours};
 use scraper::{Html, Selector};
 
 use crate::shop::{HISTORY_PAGES, PAGES, Shop, ask, get};
@@ -102,6 +102,24 @@ async fn the_pages_say_what_there_is() {
         let text = get(&page, path).await.text;
         let text = text.replace("<span aria-hidden=\"true\">†</span>", "†");
         assert!(text.contains(expected), "{path}: {expected}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_a_task_shows_its_lives_also_when_the_store_has_forgotten_it() {
+    use delayq_plugin::history::{Life, LifeOutcome};
+    let shop = Shop::busy().await;
+    let task_type = TaskType::new("order.cancel").unwrap();
+    let id = TaskId::new("gone-1").unwrap();
+    let mut life = Life::new(task_type, id, LifeOutcome::Dead, shop.clock.now());
+    life.error = Some("no van, long ago".to_owned());
+    shop.history.record(&[life]).await.unwrap();
+    let page = shop.page(Role::Viewer);
+    for (id, expected) in [("gone-1", "no van, long ago"), ("done-1", "Ended lives")] {
+        let text = get(&page, &format!("/task?type=order.cancel&id={id}"))
+            .await
+            .text;
+        assert!(text.contains(expected), "{id}: {text}");
     }
 }
 

@@ -47,6 +47,8 @@ impl Run for pb::WhatBecameOfRequest {
         Ok(pb::WhatBecameOfResponse {
             now: fate.now.map(Into::into),
             lives: fate.lives.into_iter().map(Into::into).collect(),
+            unread: fate.unread,
+            history_error: fate.history_error.map(|error| error.to_string()),
         })
     }
 }

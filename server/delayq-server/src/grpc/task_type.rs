@@ -2,6 +2,7 @@
 
 use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_state, read_time, read_time_if, required};
+use delayq_service::operation::concerns;
 
 use super::call::{Call, Run};
 use super::refusal::CallError;
@@ -21,7 +22,15 @@ impl Run for pb::InfoRequest {
 impl Run for pb::CheckRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.store().check().await?;
-        Ok(pb::CheckResponse {})
+        let concerns = concerns(call).await;
+        let concerns = concerns.into_iter().map(|one| pb::Concern {
+            found: one.found,
+            why: one.why,
+            fix: one.fix,
+        });
+        Ok(pb::CheckResponse {
+            concerns: concerns.collect(),
+        })
     }
 }
 

@@ -2,10 +2,51 @@
 
 use std::time::Duration;
 
-use delayq_plugin::history::{HistoryRetention, HistoryStore, Recording};
-use delayq_plugin::{Error, IntoDelay, Namespace, TypePattern};
+use delayq_plugin::history::{FOREVER, HistoryRetention, HistoryStore, Recording};
+use delayq_plugin::{Error, IntoDelay, Namespace, TaskType, TypePattern};
+use serde::{Deserialize, Serialize};
 
 use super::Config;
+
+/// Options of a type, or of the types of a pattern.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TypeConfig {
+    /// What the history keeps of messages, as `history_record`.
+    pub history: Option<String>,
+    /// How long the history keeps a life, as `history_retention`.
+    pub history_retention: Option<String>,
+}
+
+/// Whether the ends of tasks are recorded, and what of their messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recordings {
+    all: Option<Recording>,
+    types: Vec<(TypePattern, Recording)>,
+}
+
+impl Recordings {
+    /// The same for all types.
+    pub fn of_all(recording: Recording) -> Self {
+        Self {
+            all: Some(recording),
+            types: Vec::new(),
+        }
+    }
+
+    /// True if some type may be told something.
+    pub fn tells(&self) -> bool {
+        self.all.is_some() || !self.types.is_empty()
+    }
+
+    /// What a type is told; `None`: it stays as it is.
+    pub fn of(&self, task_type: &TaskType) -> Option<Recording> {
+        let matching = self.types.iter();
+        let matching = matching.filter(|(pattern, _)| pattern.matches(task_type));
+        let closest = matching.max_by_key(|(pattern, _)| pattern.rank());
+        closest.map(|(_, own)| *own).or(self.all)
+    }
+}
 
 /// What the options say of the history.
 #[derive(Clone, Debug)]
@@ -23,33 +64,68 @@ pub(super) struct HistoryMistake {
     pub(super) reason: Error,
 }
 
+impl HistoryMistake {
+    fn of(option: &'static str, value: &str) -> impl FnOnce(Error) -> Self + use<> {
+        let value = value.to_owned();
+        move |reason| Self {
+            option,
+            value,
+            reason,
+        }
+    }
+}
+
+/// What is recorded. Without a database no type is told to record.
+pub(super) fn recordings(config: &Config) -> Result<Recordings, HistoryMistake> {
+    let read = |option, text: &str| {
+        let recording: Recording = text.parse().map_err(HistoryMistake::of(option, text))?;
+        Ok((config.history.is_some() || recording == Recording::Off).then_some(recording))
+    };
+    let mut recordings = Recordings {
+        all: read("history_record", &config.history_record)?,
+        types: Vec::new(),
+    };
+    for (types, options) in &config.types {
+        let types = pattern(types)?;
+        if let Some(text) = &options.history
+            && let Some(own) = read("types.history", text)?
+        {
+            recordings.types.push((types, own));
+        }
+    }
+    Ok(recordings)
+}
+
+fn pattern(text: &str) -> Result<TypePattern, HistoryMistake> {
+    TypePattern::new(text).map_err(HistoryMistake::of("types", text))
+}
+
+fn kept_for(option: &'static str, text: &str) -> Result<Duration, HistoryMistake> {
+    match text {
+        "forever" => Ok(FOREVER),
+        _ => text.into_delay().map_err(HistoryMistake::of(option, text)),
+    }
+}
+
+fn retention(config: &Config) -> Result<HistoryRetention, HistoryMistake> {
+    let all = config.history_retention.as_deref();
+    let all = all.map(|text| kept_for("history_retention", text));
+    // A type whose line was removed has none of its own any more.
+    let mut retention = HistoryRetention::of_all(all.transpose()?).of_types(pattern("*")?, None);
+    for (types, options) in &config.types {
+        if let Some(text) = &options.history_retention {
+            let own = kept_for("types.history_retention", text)?;
+            retention = retention.of_types(pattern(types)?, Some(own));
+        }
+    }
+    Ok(retention)
+}
+
 impl HistoryPlan {
     /// Reads the options; `None` without a database.
     pub(super) fn of(config: &Config) -> Result<Option<Self>, HistoryMistake> {
-        let mistake = |option, value: &str| {
-            let value = value.to_owned();
-            move |reason| HistoryMistake {
-                option,
-                value,
-                reason,
-            }
-        };
-        let text = config.history_record.as_str();
-        let _: Recording = text.parse().map_err(mistake("history_record", text))?;
-        let span = config.history_retention.as_deref();
-        let kept_for = span.map(|text| {
-            text.into_delay()
-                .map_err(mistake("history_retention", text))
-        });
-        let kept_for: Option<Duration> = kept_for.transpose()?;
-        let mut retention = HistoryRetention::of_all(kept_for);
-        for (types, span) in &config.history_retentions {
-            let refused = mistake("history_retentions", types);
-            let types = TypePattern::new(types.as_str()).map_err(refused)?;
-            let refused = mistake("history_retentions", span);
-            let span = span.as_str().into_delay().map_err(refused)?;
-            retention = retention.of_types(types, Some(span));
-        }
+        recordings(config)?;
+        let retention = retention(config)?;
         let Some(url) = &config.history else {
             return Ok(None);
         };
@@ -59,7 +135,9 @@ impl HistoryPlan {
         };
         let opened = plan.open(Namespace::default(), Duration::from_secs(1));
         // The URL may hold a password.
-        opened.map(drop).map_err(mistake("history", "***"))?;
+        opened
+            .map(drop)
+            .map_err(HistoryMistake::of("history", "***"))?;
         Ok(Some(plan))
     }
 

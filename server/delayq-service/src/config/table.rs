@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::numbers::{RANGES, check, is_meant, numbers_in};
-use super::{Config, NamespaceConfig};
+use super::{Config, NamespaceConfig, TypeConfig};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/server.md");
 
@@ -22,7 +22,7 @@ fn options() -> BTreeMap<String, String> {
             "static": {"TYPE": []}, "dns": {"TYPE": []},
         }))
         .unwrap(),
-        history_retentions: [("TYPES".to_owned(), String::new())].into(),
+        types: [("TYPES".to_owned(), TypeConfig::default())].into(),
         push: serde_json::from_value(serde_json::json!({"kafka": {"NAME": {}}})).unwrap(),
         ..Config::default()
     };

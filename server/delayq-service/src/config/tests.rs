@@ -1,5 +1,8 @@
 //! Tests of the configuration as a whole.
 
+use delayq_plugin::history::{FOREVER, Recording};
+use delayq_plugin::{TaskType, TypePattern};
+
 use super::*;
 
 #[test]
@@ -81,13 +84,11 @@ fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_o
         ),
         ("history_topic = \"ended\"", "history_topic"),
         (
-            "[history_retentions]\n\"mail.*\" = \"soon\"",
-            "history_retentions",
+            "[types.\"mail.*\"]\nhistory_retention = \"soon\"",
+            "types.history_retention",
         ),
-        (
-            "[history_retentions]\n\"mail*s\" = \"3d\"",
-            "history_retentions",
-        ),
+        ("[types.mail]\nhistory = \"most\"", "types.history"),
+        ("[types.\"mail*s\"]\nhistory = \"off\"", "types"),
         ("history_topic = \"main/ended\"", "history_topic"),
         ("[beanstalk]\nnamespace = \"shop\"", "beanstalk.namespace"),
         ("[spring]\ntoken = \"optinal\"", "spring.token"),
@@ -95,6 +96,22 @@ fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_o
         let refused = refused(text);
         assert!(refused.starts_with(&format!("{option} ")), "{refused}");
     }
+    let text = "history = \"sqlite:h\"\nhistory_retention = \"9d\"\n[types.\"mail.*\"]\nhistory = \
+        \"off\"\nhistory_retention = \"forever\"\n[types.\"mail.bill\"]\nhistory = \"all\"";
+    let config = Config::of_text(text).unwrap();
+    let of = |name: &str| {
+        config
+            .recordings()
+            .of(&TaskType::new(name).unwrap())
+            .unwrap()
+    };
+    assert_eq!(of("mail.ad"), Recording::Off);
+    assert_eq!(of("mail.bill").to_string(), "all");
+    assert_eq!(of("order").to_string(), "on");
+    let retention = config.history_plan().unwrap().retention;
+    let types = ["*", "mail.*"].map(|text| TypePattern::new(text).unwrap());
+    let [rest, mail] = types;
+    assert_eq!(retention.types, [(rest, None), (mail, Some(FOREVER))]);
     let config = Config::of_text("retention = \"1h 30m\"\nremembered = 7").unwrap();
     let options = config.store_options();
     assert_eq!(options.retention, std::time::Duration::from_mins(90));

@@ -1,8 +1,9 @@
 //! What became of tasks, from the history of the server.
 
-use delayq_ops::forget_history as forget_logged;
+use delayq_ops::{concerns as concerns_of, forget_history as forget_logged};
 use delayq_plugin::TaskType;
 use delayq_plugin::history::{Fate, Forget, Forgotten, HistoryPage, HistoryQuery, TaskHistory};
+use delayq_plugin::store::Concern;
 
 use crate::context::Context;
 use crate::problem::Problem;
@@ -40,16 +41,33 @@ pub async fn search_history(
     Ok(history(context)?.search(query).await?)
 }
 
-/// What became of one task: the task as the store knows it, and its ended lives.
+/// What becomes a problem of the store or the history later; nothing for a token that does not
+/// cover all types.
+pub async fn concerns(context: &Context) -> Vec<Concern> {
+    match context.caller.require_all_types() {
+        Ok(()) => concerns_of(&context.space.tasks).await,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// What became of one task: the task as the store knows it, and its ended lives. If only the store
+/// knows it because the history is away, its answer says so.
 ///
 /// # Errors
-/// `not-found` without a history, and for a task that neither the store nor the history knows.
+/// `not-found` without a history, and for a task that neither the store nor the history knows;
+/// `unavailable` if the task is unknown and the history is away, or not all of what waits for it
+/// was looked at.
 pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Result<Fate, Problem> {
     let fate = history(context)?.what_became_of(task_type, id).await?;
-    if let Some(error) = fate.history_error {
-        return Err(error.into());
-    }
     if fate.is_unknown() {
+        if fate.unread > 0 {
+            let text = format!(
+                "the store does not know task {id} of type {task_type}, and {} records are not \
+                 shipped to the history yet: ask again later",
+                fate.unread
+            );
+            return Err(Problem::unavailable(text));
+        }
         return Err(Problem::no_task(task_type, id));
     }
     Ok(fate)

@@ -33,9 +33,10 @@ pub(super) const VERSION: &str = "SELECT MAX(version) FROM delayq_history";
 /// beginning of the present month.
 pub(super) const TABLES: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS delayq_history (version INT NOT NULL PRIMARY KEY) ENGINE = InnoDB",
-    // How long each namespace keeps its lives, in ms; NULL: for ever.
+    // How long each namespace keeps its lives, in ms, and when somebody last said so or longer.
     "CREATE TABLE IF NOT EXISTS namespaces (name VARBINARY(64) NOT NULL PRIMARY KEY, \
-     keep_ms BIGINT) ENGINE = InnoDB",
+     keep_ms BIGINT NOT NULL DEFAULT 9223372036854775807, kept_at BIGINT NOT NULL DEFAULT 0) \
+     ENGINE = InnoDB",
     "CREATE TABLE IF NOT EXISTS types (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, \
      namespace VARBINARY(64) NOT NULL, name VARBINARY(100) NOT NULL, keep_ms BIGINT, \
      UNIQUE KEY types_name (namespace, name)) ENGINE = InnoDB",
@@ -128,15 +129,25 @@ pub(super) const BYTES: &str = "SELECT CAST(COALESCE(SUM(data_length + index_len
 
 /// Numbers of types follow, and a condition.
 pub(super) const FORGET: &str = "DELETE FROM lives WHERE type IN (";
-pub(super) const UNTIL: &str = " = ? AND ended_at <= ? LIMIT ?";
+pub(super) const UNTIL: &str = " = ? AND ended_at BETWEEN ? AND ? LIMIT ?";
 pub(super) const NOTE_FORGET: &str =
     "INSERT INTO forgets (namespace, at, id, grp, type) VALUES (?, ?, ?, ?, ?)";
 pub(super) const FORGETS: &str =
     "SELECT at, id, grp, type FROM forgets WHERE namespace = ? AND at > ?";
 pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ? AND at <= ?";
-pub(super) const KEEP: &str =
-    "INSERT INTO namespaces (name, keep_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE keep_ms = ?";
-/// NULL if some namespace keeps its lives for ever.
-pub(super) const LONGEST: &str = "SELECT IF(COUNT(*) = COUNT(keep_ms), \
-    GREATEST(MAX(keep_ms), (SELECT COALESCE(MAX(keep_ms), 0) FROM types)), NULL) FROM namespaces";
+/// Notes a retention. A shorter one than is noted counts once nobody has said the longer one since
+/// the last value. Assignments are made from left to right.
+pub(super) const KEEP: &str = "INSERT INTO namespaces (name, keep_ms, kept_at) VALUES (?, ?, ?) \
+    ON DUPLICATE KEY UPDATE \
+    keep_ms = IF(VALUES(keep_ms) >= keep_ms OR kept_at <= ?, VALUES(keep_ms), keep_ms), \
+    kept_at = IF(VALUES(keep_ms) = keep_ms, VALUES(kept_at), kept_at)";
+/// The retention that counts.
+pub(super) const KEPT: &str = "SELECT keep_ms FROM namespaces WHERE name = ?";
+/// The longest of all.
+pub(super) const LONGEST: &str = "SELECT GREATEST(MAX(keep_ms), \
+    (SELECT COALESCE(MAX(keep_ms), 0) FROM types)) FROM namespaces";
+/// How long each type of the namespace is kept, and of those that nobody has run since the second
+/// value.
+pub(super) const SPANS: &str = "SELECT t.id, coalesce(t.keep_ms, n.keep_ms) FROM types t \
+    JOIN namespaces n ON n.name = t.namespace WHERE n.name = ? OR n.kept_at <= ?";
 pub(super) const EXPIRE: &str = "DELETE FROM lives WHERE type = ? AND ended_at < ? LIMIT ?";

@@ -8,10 +8,11 @@ CREATE SCHEMA IF NOT EXISTS {s};
 CREATE TABLE IF NOT EXISTS {s}.meta (version int NOT NULL);
 INSERT INTO {s}.meta SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {s}.meta);
 
--- How long each namespace keeps its lives, in ms; NULL: for ever.
+-- How long each namespace keeps its lives, in ms, and when somebody last said so or longer.
 CREATE TABLE IF NOT EXISTS {s}.namespaces (
     name text COLLATE "C" PRIMARY KEY,
-    keep_ms bigint
+    keep_ms bigint NOT NULL DEFAULT 9223372036854775807,
+    kept_at bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS {s}.types (
     id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -110,8 +111,10 @@ pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submit
     l.holder, l.error, l.errors, l.message_bytes, l.message \
     FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
 pub(super) const LATEST_FIRST: &str = " ORDER BY l.ended_at DESC, l.seq DESC LIMIT ";
-pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM {s}.lives l USING {s}.types t \
-    WHERE t.id = l.type AND ";
+/// Conditions and the limit follow; the first two values are the span, which leads to the months.
+pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM {s}.lives \
+    WHERE ended_at >= $1 AND ended_at <= $2 AND (tableoid, ctid) IN (SELECT l.tableoid, l.ctid \
+    FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
 pub(super) const NOTE_FORGET: &str = "INSERT INTO {s}.forgets (namespace, at, id, grp, type) \
     VALUES ($1, $2, $3, $4, $5)";
 pub(super) const FORGETS: &str = "SELECT at, id, grp, type FROM {s}.forgets \
@@ -122,14 +125,24 @@ pub(super) const LEFT_MONTHS: &str = "SELECT c.relname FROM pg_class c \
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{s}' AND c.relkind = 'r' \
     AND c.relname LIKE 'lives\\_%' \
     AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)";
-pub(super) const COUNT_GONE: &str = " RETURNING 1) SELECT count(*) FROM gone";
-pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces (name, keep_ms) \
-    VALUES ($1, nullif($2, -1)) ON CONFLICT (name) DO UPDATE SET keep_ms = excluded.keep_ms";
+pub(super) const COUNT_GONE: &str = ") RETURNING 1) SELECT count(*) FROM gone";
+/// Notes a retention. A shorter one than is noted counts once nobody has said the longer one since
+/// `$4`.
+pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces AS n (name, keep_ms, kept_at) \
+    VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE \
+    SET keep_ms = excluded.keep_ms, kept_at = excluded.kept_at \
+    WHERE excluded.keep_ms >= n.keep_ms OR n.kept_at <= $4";
+/// The retention that counts.
+pub(super) const KEPT: &str = "SELECT keep_ms FROM {s}.namespaces WHERE name = $1";
 pub(super) const KEEP_TYPE: &str = "UPDATE {s}.types SET keep_ms = nullif($2, -1) WHERE id = $1";
-/// The longest of all; NULL if some namespace keeps its lives for ever.
-pub(super) const LONGEST: &str = "SELECT CASE WHEN count(*) FILTER (WHERE keep_ms IS NULL) = 0 \
-    THEN greatest(max(keep_ms), (SELECT max(keep_ms) FROM {s}.types)) END FROM {s}.namespaces";
+/// The longest of all.
+pub(super) const LONGEST: &str = "SELECT greatest(max(keep_ms), \
+    (SELECT max(keep_ms) FROM {s}.types)) FROM {s}.namespaces";
 pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM {s}.types WHERE namespace = $1";
+/// How long each type of the namespace is kept, and of those that nobody has run since the second
+/// value.
+pub(super) const SPANS: &str = "SELECT t.id, coalesce(t.keep_ms, n.keep_ms) FROM {s}.types t \
+    JOIN {s}.namespaces n ON n.name = t.namespace WHERE n.name = $1 OR n.kept_at <= $2";
 pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
     WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
     WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";

@@ -2,6 +2,13 @@
 
 /// The tables. Times are milliseconds since the epoch.
 pub(super) const TABLES: &str = "
+-- How long each namespace keeps its lives, in ms, and when somebody last said so or longer.
+CREATE TABLE IF NOT EXISTS namespaces (
+    name TEXT PRIMARY KEY,
+    keep_ms INTEGER NOT NULL,
+    kept_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS types (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -82,8 +89,20 @@ pub(super) const NOTE_FORGET: &str =
 pub(super) const FORGETS: &str =
     "SELECT at, id, grp, type FROM forgets WHERE namespace = ?1 AND at > ?2";
 pub(super) const OLD_FORGETS: &str = "DELETE FROM forgets WHERE namespace = ?1 AND at <= ?2";
+/// Notes a retention. A shorter one than is noted counts once nobody has said the longer one since
+/// the last value.
+pub(super) const KEEP: &str = "INSERT INTO namespaces AS n (name, keep_ms, kept_at) \
+     VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE \
+     SET keep_ms = excluded.keep_ms, kept_at = excluded.kept_at \
+     WHERE excluded.keep_ms >= n.keep_ms OR n.kept_at <= ?4";
+/// The retention that counts.
+pub(super) const KEPT: &str = "SELECT keep_ms FROM namespaces WHERE name = ?1";
 pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM types WHERE namespace = ?1";
 pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ?2 WHERE id = ?1";
+/// How long each type of the namespace is kept, and of those that nobody has run since the second
+/// value.
+pub(super) const SPANS: &str = "SELECT t.id, coalesce(t.keep_ms, n.keep_ms) FROM types t \
+    JOIN namespaces n ON n.name = t.namespace WHERE n.name = ?1 OR n.kept_at <= ?2";
 pub(super) const EXPIRE: &str = "DELETE FROM lives WHERE seq IN \
      (SELECT seq FROM lives WHERE type = ?1 AND ended_at < ?2 LIMIT ?3)";
 pub(super) const STATUS: &str = "SELECT min(oldest), max(newest) FROM (SELECT \

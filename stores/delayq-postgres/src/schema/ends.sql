@@ -66,10 +66,13 @@ PINNED LANGUAGE sql AS $$
 $$;
 
 -- Adds the changes of the ledger to the state, and drops up to p_step of the oldest records beyond
--- the bound, which is p_most unless another one is stored. Answers the number of those dropped.
+-- the bound, which is p_most unless another one is stored. Answers the number of those dropped, or
+-- p_step if the ledger is longer than one step takes: what was removed may still be in it, so
+-- nothing is dropped then.
 CREATE FUNCTION trim_ends_v1(p_namespace text, p_most bigint, p_step int) RETURNS bigint
 PINNED LANGUAGE plpgsql AS $$
 DECLARE
+    v_taken bigint;
     v_beyond bigint;
     v_dropped bigint;
 BEGIN
@@ -80,11 +83,16 @@ BEGIN
         DELETE FROM ends_ledger WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM ends_ledger WHERE namespace = p_namespace LIMIT 20000))
         RETURNING waiting, bytes, lost
+    ), merged AS (
+        INSERT INTO ends_state AS s (namespace, waiting, bytes, lost)
+            SELECT p_namespace, sum(waiting), sum(bytes), sum(lost) FROM taken HAVING count(*) > 0
+            ON CONFLICT (namespace) DO UPDATE SET waiting = s.waiting + excluded.waiting,
+                bytes = s.bytes + excluded.bytes, lost = s.lost + excluded.lost
     )
-    INSERT INTO ends_state AS s (namespace, waiting, bytes, lost)
-        SELECT p_namespace, sum(waiting), sum(bytes), sum(lost) FROM taken HAVING count(*) > 0
-        ON CONFLICT (namespace) DO UPDATE SET waiting = s.waiting + excluded.waiting,
-            bytes = s.bytes + excluded.bytes, lost = s.lost + excluded.lost;
+    SELECT count(*) INTO v_taken FROM taken;
+    IF v_taken = 20000 THEN
+        RETURN p_step;
+    END IF;
     SELECT s.bytes - coalesce(s.most, p_most) INTO v_beyond
         FROM ends_state s WHERE s.namespace = p_namespace;
     IF v_beyond IS NULL OR v_beyond <= 0 THEN
@@ -105,8 +113,9 @@ BEGIN
     )
     SELECT count(*) INTO v_dropped FROM gone;
     IF v_dropped = 0 AND NOT EXISTS (SELECT 1 FROM ends WHERE namespace = p_namespace) THEN
-        -- Somebody has removed records by hand.
-        UPDATE ends_state SET waiting = 0, bytes = 0 WHERE namespace = p_namespace;
+        -- Somebody has removed records by hand. What the ledger has is not counted yet.
+        UPDATE ends_state SET waiting = 0, bytes = 0 WHERE namespace = p_namespace
+            AND NOT EXISTS (SELECT 1 FROM ends_ledger WHERE namespace = p_namespace);
     END IF;
     RETURN v_dropped;
 END $$;

@@ -22,8 +22,14 @@ end
 set('max_pending', ARGV[1])
 local history = ARGV[4]
 local kept, first_most = match(history, '^(%d+) %?(%d+)$')
-if kept then
-  history = kept .. ' ' .. (match(call('HGET', META, 'history') or '', ' (%d+)$') or first_most)
+if kept or history == '-' then
+  local most = match(call('HGET', META, 'history') or '', ' (%d+)$')
+  if kept then
+    history = kept .. ' ' .. (most or call('HGET', META, 'history_most') or first_most)
+  elseif most then
+    -- The maximum outlives the setting.
+    call('HSET', META, 'history_most', most)
+  end
 end
 set('history', history)
 if bare(split) == '' then

@@ -20,7 +20,7 @@ if far then
   far.drop()
 end
 local kept = {}
-for _, field in ipairs({ 'history', 'ends_bytes', 'ends_lost' }) do
+for _, field in ipairs({ 'history', 'history_most', 'ends_bytes', 'ends_lost' }) do
   local value = call('HGET', META, field)
   if value then
     kept[#kept + 1] = field

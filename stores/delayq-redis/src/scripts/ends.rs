@@ -1,8 +1,6 @@
 //! Arguments and answers of the records of ends: see `ends.lua`.
 
-use delayq_core::history::{
-    DEFAULT_HISTORY_BUFFER, EndPosition, EndsStatus, KeptMessage, LifeOutcome, WaitingEnd,
-};
+use delayq_core::history::{EndPosition, EndsStatus, KeptMessage, LifeOutcome, WaitingEnd};
 use delayq_core::machine::EndFacts;
 use delayq_core::{Result, TaskId, Timestamp};
 
@@ -13,12 +11,16 @@ use crate::connection::{Command, Fields};
 /// What a record takes besides its four fields, as `ends.lua` counts it.
 const PLACE_BYTES: usize = 64;
 
+/// The maximum size of the records of a shard unless one is given: they are in the memory of the
+/// server, whose bound is also that of the tasks.
+pub(crate) const SHARD_BUFFER: u64 = 32 << 20;
+
 /// The setting of a shard: what is kept of a message, and the maximum size of the records.
 /// Without a maximum the shard keeps its own, and has the default one at first.
 pub(crate) fn setting(kept: KeptMessage, most: Option<u64>) -> String {
     match most {
         Some(most) => format!("{} {most}", kept.limit()),
-        None => format!("{} ?{DEFAULT_HISTORY_BUFFER}", kept.limit()),
+        None => format!("{} ?{SHARD_BUFFER}", kept.limit()),
     }
 }
 

@@ -21,7 +21,8 @@
 --                     (see split_of), next (the shard map that sealed it), sealed_at (the fence
 --                     then), noted, noted_old (notes in gone and gone_old, see notes_in), again,
 --                     again_scan (see again.lua), history, ends_bytes, ends_lost (see ends.lua),
---                     far, far_chunk, far_buckets (see far/far.lua)
+--                     history_most (the maximum in history, while that is off), far, far_chunk,
+--                     far_buckets (see far/far.lua)
 --   8 gone, 9 gone_old
 --               hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
 --                     expired). Zeros before attempt as in a trail, except for "d", which needs

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use delayq_core::history::{DEFAULT_HISTORY_BUFFER, EndsStatus, WaitingEnd};
+use delayq_core::history::{EndsStatus, WaitingEnd};
 use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
@@ -271,7 +271,7 @@ impl Upkeep<'_> {
         let command = ends::status(&self.0.keys);
         let mut status = ends::read_status(self.0.run(Class::Main, command).await?)?;
         if status.limit == 0 {
-            status.limit = self.0.cx.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER);
+            status.limit = self.0.cx.history_buffer.unwrap_or(ends::SHARD_BUFFER);
         }
         Ok(status)
     }

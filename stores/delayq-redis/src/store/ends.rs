@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use delayq_core::history::{
-    DEFAULT_HISTORY_BUFFER, EndPosition, Ends, EndsStatus, MAX_ENDS, WaitingEnd,
-};
+use delayq_core::history::{EndPosition, Ends, EndsStatus, MAX_ENDS, WaitingEnd};
 use delayq_core::store::MAX_BATCH;
 use delayq_core::{Result, TaskType};
 use futures_util::future::join_all;
@@ -99,7 +97,7 @@ impl Ends for RedisStore {
             sum.limit = sum.limit.saturating_add(status.limit);
         }
         if states.is_empty() {
-            sum.limit = self.cx.history_buffer.unwrap_or(DEFAULT_HISTORY_BUFFER);
+            sum.limit = self.cx.history_buffer.unwrap_or(ends::SHARD_BUFFER);
         }
         let of_all = |status: &EndsStatus| {
             let all = u128::from(sum.bytes) * u128::from(status.limit);

@@ -13,7 +13,7 @@ use delayq_plugin::{TaskId, TaskType, Timestamp};
 use serde_json::json;
 
 use crate::answer::{CommandResult, Report};
-use crate::connection::{StoreArgs, existing_file};
+use crate::connection::{StoreArgs, existing_file, note_other_history};
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::paging::more;
@@ -198,11 +198,15 @@ fn history(
             tasks.clone().with_history(Arc::new(history))
         }
     };
-    tasks.history().ok_or_else(|| {
-        let text = "no history is named: write --history URL, set DELAYQ_HISTORY, or write \
-                    `history = \"URL\"` into the file";
-        Failure::usage(text)
-    })
+    if let Some(history) = tasks.history() {
+        return Ok(history);
+    }
+    note_other_history(store)?;
+    Err(Failure::usage(
+        "no history is named: write --history URL, set DELAYQ_HISTORY, or write `history = \"URL\"` \
+         into the file or the profile. That of a server is the database that `history` of the \
+         server names",
+    ))
 }
 
 async fn show(
@@ -224,6 +228,13 @@ async fn show(
 }
 
 fn fate_text(fate: &Fate, id: &TaskId) -> Report {
+    if fate.is_unknown() && fate.unread > 0 {
+        let unread = fate.unread;
+        return format!(
+            "{id} is not known to the store, and {unread} records are not shipped to the history yet"
+        )
+        .into();
+    }
     if fate.is_unknown() {
         return format!("{id} is known neither to the store nor to the history").into();
     }
@@ -323,10 +334,17 @@ async fn status(
 ) -> Result<CommandResult, Failure> {
     let (waiting, kept) = history(operator, place, store)?.status().await?;
     let time = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| time.to_string());
+    let kept_for = |ms: Option<i64>| match ms {
+        None => "for ever".to_owned(),
+        Some(ms) => format!("for {}", span(Duration::from_millis(ms.unsigned_abs()))),
+    };
+    let types = kept.types.iter();
+    let types = types.map(|(name, ms)| format!("\n{}: kept {}", one_line(name), kept_for(*ms)));
     let text = format!(
         "waiting in the store: {} records, {} % of the bound; the first ended {}\n\
          dropped at the bound: {}\n\
-         in the history: from {} to {}, {} bytes",
+         in the history: from {} to {}, {} bytes\n\
+         kept {}{}",
         waiting.waiting,
         waiting.fill_percent(),
         time(waiting.oldest),
@@ -334,6 +352,8 @@ async fn status(
         time(kept.oldest),
         time(kept.newest),
         kept.bytes,
+        kept_for(kept.kept_ms),
+        types.collect::<String>(),
     );
     CommandResult::new(text, json!({"waiting": waiting, "history": kept}))
 }

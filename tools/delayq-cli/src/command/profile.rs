@@ -69,6 +69,9 @@ pub(crate) struct AddArgs {
     /// The file that holds the URL, such as a mounted secret.
     #[arg(long, value_name = "FILE")]
     url_file: Option<PathBuf>,
+    /// The URL of its history database.
+    #[arg(long, value_name = "URL")]
+    history: Option<String>,
     /// Use it from now on.
     #[arg(long = "use")]
     is_used: bool,
@@ -162,6 +165,7 @@ fn add(args: &AddArgs, store: &StoreArgs) -> Result<CommandResult, Failure> {
         url_env: args.url_env.clone(),
         url_file: url_file.transpose()?,
         cold_url: store.cold_url.clone(),
+        history: args.history.clone(),
         namespace,
     };
     profile.check().map_err(Failure::Usage)?;

@@ -116,3 +116,25 @@ async fn a_server_without_a_history_says_so() {
     assert_eq!(refused.code(), Code::NotFound);
     assert!(refused.message().contains("history = "), "{refused}");
 }
+
+#[tokio::test]
+async fn a_history_that_is_away_is_a_concern_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let place = folder.path().join("file/h.sqlite");
+    let site = Site::keeping(Some(format!("sqlite:{}", place.display()))).await;
+    let history = site.space().await.tasks.history().unwrap();
+    let shipping = tokio::spawn(history.ship(HistoryRetention::default()));
+    site.send(&["a"]).await;
+    for task in site.pulled(1).await {
+        assert!(site.settle(&task, End::Done(Done::default())).await);
+    }
+    let concern = until("the concern", async || {
+        let check = asking(&site.token, pb::CheckRequest::default());
+        let checked = site.client().check(check).await.unwrap().into_inner();
+        checked.concerns.into_iter().next()
+    })
+    .await;
+    assert!(concern.found.contains("file/h.sqlite"), "{concern:?}");
+    shipping.abort();
+}

@@ -135,3 +135,25 @@ async fn a_search_is_for_those_who_may_and_names_what_is_wrong() {
     assert_eq!(none.status.as_u16(), 404);
     assert!(none.body["detail"].as_str().unwrap().contains("history = "));
 }
+
+#[tokio::test]
+async fn what_the_store_knows_is_told_while_the_history_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let mut config = delayq_service::testing::in_memory();
+    let place = folder.path().join("file/h.sqlite");
+    config.history = Some(format!("sqlite:{}", place.display()));
+    let site = Site::of(config).await;
+    let scopes = [Scope::Submit, Scope::Read];
+    let token = site.token(&scopes, "default", &[]).await;
+    let later = format!("{TASKS}/order-42?delay=1h");
+    site.ask(&token, "PUT", &later, "hello").await;
+    let fate = format!("{TASKS}/order-42/history");
+    let fate = site.ask(&token, "GET", &fate, "").await;
+    assert_eq!(fate.status.as_u16(), 200, "{fate:?}");
+    assert_eq!(fate.body["now"]["state"], "scheduled");
+    assert!(fate.body["history_error"].is_string(), "{fate:?}");
+    let unknown = format!("{TASKS}/order-43/history");
+    let unknown = site.ask(&token, "GET", &unknown, "").await;
+    assert_eq!(unknown.status.as_u16(), 503, "{unknown:?}");
+}

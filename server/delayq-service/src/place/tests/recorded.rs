@@ -4,6 +4,7 @@ use delayq_core::Operate;
 use delayq_core::history::{Ends, KeptMessage, Recording};
 
 use super::*;
+use crate::config::Recordings;
 use crate::recorded_store::tell_all;
 
 fn with_history(folder: &TempDir) -> Config {
@@ -45,14 +46,15 @@ async fn a_store_is_left_once_its_records_are_shipped() {
 async fn a_history_that_is_off_is_off_for_the_types_that_had_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(&folder);
-    assert_eq!(config.recording(), None, "types stay as they are");
+    assert!(!config.recordings().tells(), "types stay as they are");
     config.history_record = "off".to_owned();
-    assert_eq!(config.recording(), Some(Recording::Off));
+    assert_eq!(config.recordings(), Recordings::of_all(Recording::Off));
     let one = Instance::start_with(config).await;
     one.send("1", hours(1)).await.unwrap();
     let on = TypeSettings::default().history(Some(KeptMessage::Whole));
     one.place.configure_type(&job_type(), &on).await.unwrap();
-    tell_all(&*one.place, Recording::Off).await.unwrap();
+    let off = Recordings::of_all(Recording::Off);
+    tell_all(&*one.place, &off, false).await.unwrap();
     assert_eq!(one.tasks.stats("job").await.unwrap().history, None);
     let _ = one.tasks.cancel("job", "1").await.unwrap();
     assert_eq!(one.place.ends_status().await.unwrap().waiting, 0);
