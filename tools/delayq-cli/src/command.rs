@@ -258,6 +258,19 @@ pub(crate) enum Command {
     Top(top::TopArgs),
 }
 
+impl Command {
+    /// Runs a command that needs no store, as it is given. `None` for any other one.
+    pub(crate) async fn without_store(
+        &self,
+        store: &StoreArgs,
+    ) -> Option<Result<CommandResult, Failure>> {
+        match self {
+            Self::History(args) => args.without_store(store).await,
+            _ => None,
+        }
+    }
+}
+
 /// Runs the command. Changes go through the operator, which writes an entry to the log.
 pub(crate) async fn run(
     operator: &Operator,

@@ -116,6 +116,9 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
         }
         Action::Relay(command) => runtime()?.block_on(command::relay::run(command, &cli.store)),
         Action::Store(command) => runtime()?.block_on(async {
+            if let Some(ended) = command.without_store(&cli.store).await {
+                return ended;
+            }
             let tasks = connection::open(&cli.store).await?;
             let operator = actor::operator(&tasks, cli.store.actor.as_deref());
             let ended = command::run(&operator, *command, &cli.store).await;

@@ -13,7 +13,7 @@ use delayq_plugin::{TaskId, TaskType, Timestamp};
 use serde_json::json;
 
 use crate::answer::{CommandResult, Report};
-use crate::connection::{StoreArgs, existing_file, note_other_history};
+use crate::connection::{StoreArgs, existing_file, namespace, note_other_history, url};
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::paging::more;
@@ -24,10 +24,17 @@ use crate::text::{BAD, STRONG, one_line, styled};
 /// The time limit of a call to the history database, unless one is given.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The lives on a page, unless a number is given.
+const DEFAULT_LIMIT: u8 = 30;
+
 /// The lives to show, or another command on the history.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct HistoryArgs {
+    /// The history database, such as sqlite:PATH or postgres://HOST/DATABASE; or DELAYQ_HISTORY, or
+    /// `history` in the file or the profile.
+    // The commands below take it, too, on either side of their names.
+    #[arg(long, value_name = "URL", global = true)]
+    history: Option<String>,
     #[command(flatten)]
     search: SearchArgs,
     #[command(subcommand)]
@@ -58,23 +65,12 @@ pub(crate) enum HistoryCommand {
         "\n  delayq history status",
         "\n  delayq history status -o json",
     ))]
-    Status(HistoryPlace),
-}
-
-/// The history database.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct HistoryPlace {
-    /// The history database, such as sqlite:PATH or postgres://HOST/DATABASE; or DELAYQ_HISTORY, or
-    /// `history` in the file.
-    #[arg(long, value_name = "URL")]
-    history: Option<String>,
+    Status,
 }
 
 /// Conditions on lives; all of them have to hold.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    #[command(flatten)]
-    place: HistoryPlace,
     /// Of this type.
     #[arg(long = "type", value_name = "TYPE", help_heading = "Conditions")]
     task_type: Option<TaskType>,
@@ -106,7 +102,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SPAN", value_parser = read_span, help_heading = "Conditions")]
     longer_than: Option<Duration>,
     /// Maximum number of lives.
-    #[arg(long, value_name = "N", default_value_t = 30, help_heading = "Page",
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT.into(), help_heading = "Page",
         value_parser = clap::value_parser!(u64).range(1..=1_000))]
     limit: u64,
     /// The start of the page: the cursor printed after the previous page.
@@ -117,8 +113,6 @@ pub(crate) struct SearchArgs {
 /// Whose lives are removed.
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {
-    #[command(flatten)]
-    place: HistoryPlace,
     /// Only lives of this type.
     #[arg(long = "type", value_name = "TYPE")]
     task_type: Option<TaskType>,
@@ -167,37 +161,77 @@ impl SearchArgs {
     }
 }
 
+impl HistoryArgs {
+    /// The search of this call, if it is one.
+    fn searched(&self) -> Option<&SearchArgs> {
+        match &self.command {
+            None => Some(&self.search),
+            Some(HistoryCommand::Show(search)) => Some(search),
+            Some(_) => None,
+        }
+    }
+
+    /// Refuses conditions before the name of a command, which would not see them.
+    fn check(&self) -> Result<(), Failure> {
+        let mut nothing = HistoryQuery::default();
+        nothing.limit = DEFAULT_LIMIT.into();
+        if self.command.is_some() && self.search.query() != nothing {
+            let text = "the options of a search stand before another command: write them after \
+                        `show`, or after the command's name";
+            return Err(Failure::usage(text));
+        }
+        Ok(())
+    }
+
+    /// Runs a search that needs no store: only its history is named, or no single task is asked
+    /// for. `None` for any other call.
+    pub(super) async fn without_store(
+        &self,
+        store: &StoreArgs,
+    ) -> Option<Result<CommandResult, Failure>> {
+        if let Err(refused) = self.check() {
+            return Some(Err(refused));
+        }
+        let search = self.searched()?;
+        let database = self.history.as_ref()?;
+        if search.one_task().is_some() && url(store).is_ok() {
+            return None;
+        }
+        Some(async { found(&self.named(database, store)?.search(&search.query()).await?) }.await)
+    }
+
+    /// The history of a database that the call names.
+    fn named(&self, database: &str, store: &StoreArgs) -> Result<HistoryStore, Failure> {
+        existing_file(database)?;
+        let timeout = store.timeout.unwrap_or(TIMEOUT);
+        Ok(HistoryStore::at(database, namespace(store)?, timeout)?)
+    }
+}
+
 /// Runs the command.
 pub(super) async fn run(
     operator: &Operator,
     args: &HistoryArgs,
     store: &StoreArgs,
 ) -> Result<CommandResult, Failure> {
-    match &args.command {
-        None => show(operator, &args.search, store).await,
-        Some(HistoryCommand::Show(search)) => show(operator, search, store).await,
-        Some(HistoryCommand::Forget(args)) => forget(operator, args, store).await,
-        Some(HistoryCommand::Status(place)) => status(operator, place, store).await,
+    let history = history(operator, args, store)?;
+    match (&args.command, args.searched()) {
+        (Some(HistoryCommand::Forget(whom)), _) => forget(operator, &history, whom).await,
+        (_, Some(search)) => show(&history, search).await,
+        (_, None) => status(&history).await,
     }
 }
 
 /// The history of the database that is given, or else of the configuration.
 fn history(
     operator: &Operator,
-    place: &HistoryPlace,
+    args: &HistoryArgs,
     store: &StoreArgs,
 ) -> Result<TaskHistory, Failure> {
-    let tasks = operator.tasks();
-    let tasks = match &place.history {
-        None => tasks.clone(),
-        Some(url) => {
-            existing_file(url)?;
-            let namespace = tasks.store().namespace().cloned().unwrap_or_default();
-            let timeout = store.timeout.unwrap_or(TIMEOUT);
-            let history = HistoryStore::at(url, namespace, timeout)?;
-            tasks.clone().with_history(Arc::new(history))
-        }
-    };
+    let mut tasks = operator.tasks().clone();
+    if let Some(database) = &args.history {
+        tasks = tasks.with_history(Arc::new(args.named(database, store)?));
+    }
     if let Some(history) = tasks.history() {
         return Ok(history);
     }
@@ -209,12 +243,7 @@ fn history(
     ))
 }
 
-async fn show(
-    operator: &Operator,
-    args: &SearchArgs,
-    store: &StoreArgs,
-) -> Result<CommandResult, Failure> {
-    let history = history(operator, &args.place, store)?;
+async fn show(history: &TaskHistory, args: &SearchArgs) -> Result<CommandResult, Failure> {
     if let Some((task_type, id)) = args.one_task() {
         let mut fate = history
             .what_became_of(task_type.as_str(), id.as_str())
@@ -223,8 +252,11 @@ async fn show(
         let is_known = !fate.is_unknown();
         return Ok(CommandResult::new(fate_text(&fate, id), &fate)?.done_if(is_known));
     }
-    let page = history.search(&args.query()).await?;
-    CommandResult::new(text(&page), &page)
+    found(&history.search(&args.query()).await?)
+}
+
+fn found(page: &HistoryPage) -> Result<CommandResult, Failure> {
+    CommandResult::new(text(page), page)
 }
 
 fn fate_text(fate: &Fate, id: &TaskId) -> Report {
@@ -305,10 +337,9 @@ fn table(lives: &[Life]) -> Table {
 
 async fn forget(
     operator: &Operator,
+    history: &TaskHistory,
     args: &ForgetArgs,
-    store: &StoreArgs,
 ) -> Result<CommandResult, Failure> {
-    let history = history(operator, &args.place, store)?;
     let task_type = args.task_type.clone();
     let whom = match (&args.id, &args.group) {
         (Some(id), _) => Forget::id(id.clone(), task_type),
@@ -318,7 +349,7 @@ async fn forget(
         &format!("remove all lives of {whom} from the history, for good"),
         args.yes,
     )?;
-    let forgotten = forget_history(operator, &history, &whom).await?;
+    let forgotten = forget_history(operator, history, &whom).await?;
     let lives = match forgotten.lives {
         1 => "1 life".to_owned(),
         lives => format!("{lives} lives"),
@@ -327,12 +358,8 @@ async fn forget(
     CommandResult::new(text, forgotten)
 }
 
-async fn status(
-    operator: &Operator,
-    place: &HistoryPlace,
-    store: &StoreArgs,
-) -> Result<CommandResult, Failure> {
-    let (waiting, kept) = history(operator, place, store)?.status().await?;
+async fn status(history: &TaskHistory) -> Result<CommandResult, Failure> {
+    let (waiting, kept) = history.status().await?;
     let time = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| time.to_string());
     let kept_for = |ms: Option<i64>| match ms {
         None => "for ever".to_owned(),

@@ -9,6 +9,7 @@
 mod dead;
 #[cfg(unix)]
 mod guide;
+mod history;
 mod life;
 #[cfg(unix)]
 mod live;
