@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use delayq_plugin::history::HistoryStore;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Store, open_store};
 use rustls::pki_types::CertificateDer;
@@ -30,6 +31,7 @@ pub(crate) async fn run(mut config: Config) -> Result<(), ServerError> {
     say("configuration: ok");
     let mut failed = Vec::new();
     stores(&config, &mut failed).await;
+    failed.extend(told("history", history(&config).await));
     failed.extend(told("tls", tls(&config)));
     failed.extend(told("push", push(&config)));
     failed.extend(told("bootstrap token", bootstrap_token(&config)));
@@ -76,6 +78,29 @@ fn bootstrap_token(config: &Config) -> Result<String, String> {
             .map(|()| "ok".to_owned())
             .map_err(str::to_owned),
     }
+}
+
+/// Asks the database of the history. A server also starts without it, and then records wait.
+async fn history(config: &Config) -> Result<String, String> {
+    let Some(url) = &config.history else {
+        return Ok("off".to_owned());
+    };
+    if let Some(file) = missing_file(url) {
+        return Ok(not_there(&file));
+    }
+    let timeout = config.store_options().call_timeout;
+    let opened = HistoryStore::at(url, Namespace::default(), timeout);
+    let history = opened.map_err(|error| error.to_string())?;
+    let asked = history.status().await;
+    history.close().await;
+    asked.map_err(|error| error.to_string())?;
+    let topic = config.history_topic.as_ref();
+    let topic = topic.map(|topic| format!(", and a copy to the topic {topic}, which is not asked"));
+    Ok(format!(
+        "ok, {}{}",
+        history.place(),
+        topic.unwrap_or_default()
+    ))
 }
 
 /// Checks the Unix socket of the beanstalkd protocol.
