@@ -70,8 +70,7 @@ async fn packing_all(server: &RedisServer) -> Arc<RedisStore> {
 }
 
 async fn packing(server: &RedisServer) -> Arc<RedisStore> {
-    let url = format!("{}?pack=auto", server.url());
-    RedisStore::connect(&url, options()).await.unwrap()
+    RedisStore::connect(&server.url(), options()).await.unwrap()
 }
 
 async fn packed(redis: &mut MultiplexedConnection) -> usize {
@@ -273,6 +272,32 @@ async fn packed_tasks_of_one_hour_are_listed_counted_and_run_from_a_sealed_shard
         }
     }
     panic!("the sealed shard stays in the layout");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_of_an_earlier_release_is_packed_only_if_that_is_asked_for() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (store, mut redis) = (packing(&server).await, raw(&server).await);
+    load(&store, 1).await;
+    // An earlier release does not write this field.
+    let born: u8 = run(&mut redis, &format!("HDEL {META} born")).await;
+    assert_eq!(born, 1);
+    let bulk = |from: usize| (from..from + BULK).map(|number| far(number, 10 * LEAST));
+    for from in (1..LEAST + BULK).step_by(BULK) {
+        send(&store, bulk(from)).await;
+    }
+    assert_eq!(packed(&mut redis).await, 0);
+    let url = format!("{}?pack=on", server.url());
+    let asked = RedisStore::connect(&url, options()).await.unwrap();
+    for from in [2 * LEAST, 2 * LEAST + BULK] {
+        send(&asked, bulk(from)).await;
+    }
+    assert!(packed(&mut redis).await >= BULK);
+    // The mark counts for every process.
+    let before = packed(&mut redis).await;
+    send(&store, bulk(3 * LEAST)).await;
+    send(&store, bulk(3 * LEAST + BULK)).await;
+    assert!(packed(&mut redis).await >= before + BULK);
 }
 
 #[tokio::test(flavor = "multi_thread")]

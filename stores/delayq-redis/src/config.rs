@@ -42,7 +42,7 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
 /// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
-/// | `pack=off\|auto` | [`pack`](Self::pack) |
+/// | `pack=auto\|on\|off` | [`pack`](Self::pack) |
 /// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
 ///
 /// In a log it is shown without user, password and options.
@@ -96,7 +96,7 @@ pub struct RedisConfig {
     /// no submit is refused before the server itself refuses it.
     pub memory_watermark: Option<f64>,
     /// Whether far tasks are packed, which takes about half of the memory; default
-    /// [`PackFar::Off`].
+    /// [`PackFar::Auto`].
     pub pack: PackFar,
 }
 
@@ -136,11 +136,15 @@ pub enum ReplicaConfirm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PackFar {
     /// No further task is packed.
-    #[default]
     Off,
+    /// As [`On`](Self::On), in types that began under a release that knows packing. So tasks that
+    /// processes of an earlier release wait for stay as these know them. Nothing is packed in a
+    /// cluster.
+    #[default]
+    Auto,
     /// A task is packed if it is due more than five minutes later, and its shard has more than
     /// 10,000 scheduled tasks. It is unpacked two minutes before it is due.
-    Auto,
+    On,
     /// Every task is packed, and unpacked when it is due: for tests of packing.
     All,
 }
@@ -176,7 +180,7 @@ impl RedisConfig {
             replicas: None,
             confirm: ReplicaConfirm::Received,
             memory_watermark: Some(DEFAULT_WATERMARK),
-            pack: PackFar::Off,
+            pack: PackFar::Auto,
         }
     }
 
@@ -341,8 +345,9 @@ impl FromStr for PackFar {
         match name {
             "off" => Ok(Self::Off),
             "auto" => Ok(Self::Auto),
+            "on" => Ok(Self::On),
             "all" => Ok(Self::All),
-            _ => Err(Error::invalid("pack", "write off or auto")),
+            _ => Err(Error::invalid("pack", "write auto, on or off")),
         }
     }
 }

@@ -221,7 +221,7 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
             let fault = "watermark is neither a number above 0 and up to 1 nor off";
             config.memory_watermark = Some(read_as(&value, fault)?);
         }
-        "pack" => config.pack = read_as(&value, "pack is neither off nor auto")?,
+        "pack" => config.pack = read_as(&value, "pack is neither auto, on nor off")?,
         "sentinel_user" => config.sentinel_user = Some(value),
         "sentinel_password" => config.sentinel_password = Some(value.into()),
         _ => return Ok(false),

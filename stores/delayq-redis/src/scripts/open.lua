@@ -9,7 +9,7 @@ local count, pause, max_pending, history = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if call('HSETNX', META, 'split', count) == 0 then
   return 0
 end
-call('HSET', META, 'v', 1)
+call('HSET', META, 'v', 1, 'born', 1)
 if pause ~= '' then
   call('HSET', META, 'pause', pause)
 end

@@ -22,7 +22,8 @@ impl Packing {
     pub(crate) fn settings(self) -> String {
         match self.0 {
             PackFar::Off => LEAD_MS.to_string(),
-            PackFar::Auto => format!("{LEAD_MS} {NEAR_MS} {LEAST}"),
+            PackFar::Auto => format!("{LEAD_MS} {NEAR_MS} {LEAST} new"),
+            PackFar::On => format!("{LEAD_MS} {NEAR_MS} {LEAST}"),
             PackFar::All => "0 0 0 2".to_owned(),
         }
     }

@@ -25,7 +25,7 @@ end
 local stored = call('HMGET', TASKS, unpack(ids))
 local ends = remembered(ids, retention, now)
 local meta = numbers_of_meta('max_pending', 'refused', 'fence', 'again', unpack(FAR_FIELDS))
-local words = call('HMGET', META, 'v', 'split')
+local words = call('HMGET', META, 'v', 'split', 'born')
 local split, fence = words[2] or '', meta[3] or 0
 -- The caller knows from the registry that the shard may pack.
 local is_marked_now = open == 'P' .. split
@@ -230,7 +230,7 @@ end
 if #replaced > 0 then
   check_hash(TRAIL)
 end
-if wants_to_pack and sub(split, 1, 1) ~= 'P' and sub(split, 1, 1) ~= '-' and far.is_full() then
+if wants_to_pack and sub(split, 1, 1) ~= 'P' and sub(split, 1, 1) ~= '-' and far.is_wanted(words[3]) then
   reply[1] = 2
 end
 reply[2] = wake_if_earlier(earliest, head, channel, message)
@@ -248,6 +248,7 @@ if meta[4] and meta[4] > 0 then
 end
 if not words[1] then
   reply[1] = reply[1] + call('HSETNX', META, 'v', 1)
+  call('HSET', META, 'born', 1)
 end
 if least_fence > fence then
   call('HSET', META, 'fence', text(least_fence))

@@ -25,7 +25,8 @@ pub(super) async fn packing(
         // A slot that moves to another node moves key by key. A script is refused at once if a key
         // that it declares has moved, and in the middle for another one.
         let fault = "a script in a cluster may use the keys that it declares only".to_owned();
-        return Ok((Packing::new(PackFar::Off), Some(fault)));
+        let asked = (wanted != PackFar::Auto).then_some(fault);
+        return Ok((Packing::new(PackFar::Off), asked));
     }
     let probe = Command::script(Script::FarProbe.lua(), keys.slot(), &[keys.layouts()], 64);
     let fault = match connections.call(Class::Main, probe).await {

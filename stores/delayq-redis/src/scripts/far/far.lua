@@ -27,10 +27,11 @@ local FAR_FIELDS = { 'far', 'far_chunk', 'far_buckets', 'far_changes' }
 
 -- The operations on packed tasks; nil if there are none, and `settings` pack none now. They are
 -- made only then: that takes as long as a few calls. `settings`: "<lead, ms>", and to pack " <least
--- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>". `known`: the values
--- of FAR_FIELDS, if the caller has read them.
+-- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>", and at the end " new"
+-- if no shard begins to pack that is older than packing. `known`: the values of FAR_FIELDS, if the
+-- caller has read them.
 local function far_of(settings, is_needed, known)
-  local lead, near, least, wide = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*) ?(%d*)$')
+  local lead, near, least, wide, only = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*) ?(%d*) ?(%a*)$')
   lead, near, least = tonumber(lead), tonumber(near), tonumber(least)
   local meta = known or numbers_of_meta(unpack(FAR_FIELDS))
   if not (is_needed or meta[1] or near and check_zset(DUE) >= least) then
@@ -212,15 +213,22 @@ local function far_of(settings, is_needed, known)
     return length + (length < 128 and 1 or 2)
   end
 
-  local function put(id, value, due)
+  -- Places that tasks are about to be put into: `open` by slot, as in OPEN; `tasks` and `first` due
+  -- time by chunk. They are written once for all tasks of a call: see far.add.
+  local function new_places()
+    return { open = {}, tasks = {}, first = {} }
+  end
+
+  local function put(places, id, value, due)
     local bytes = math.max(size_of(id) + size_of(value), LEAST_BYTES)
-    local slot = 'h' .. math.floor(due / HOUR_MS)
-    local open = call('HGET', OPEN, slot) or ''
-    local chunk, used, made = match(open, '^(%d+) (%d+) (%d+)$')
-    local odd = 0
+    local function open_of(slot)
+      return match(places.open[slot] or call('HGET', OPEN, slot) or '', '^(%d+) (%d+) (%d+)$')
+    end
+    local odd, slot = 0, 'h' .. math.floor(due / HOUR_MS)
+    local chunk, used, made = open_of(slot)
     if made and tonumber(made) >= WIDE and used + bytes > CHUNK_BYTES then
       odd, slot = 1, 'm' .. math.floor(due / MINUTE_MS)
-      chunk, used, made = match(call('HGET', OPEN, slot) or '', '^(%d+) (%d+) (%d+)$')
+      chunk, used, made = open_of(slot)
     end
     chunk, used = tonumber(chunk), tonumber(used or 0)
     if not chunk or used + bytes > CHUNK_BYTES then
@@ -232,11 +240,11 @@ local function far_of(settings, is_needed, known)
         chunk_number = is_free and chunk_number or 2 * chunk_number
       until is_free
       chunk, used, made = chunk_number, 0, (made or 0) + 1
-      call('HSET', META, 'far_chunk', text(chunk_number))
     end
-    call('RPUSH', STEM .. chunk, id, value)
-    call('ZADD', zset_of(chunk), 'LT', text(due), chunk)
-    call('HSET', OPEN, slot, chunk .. ' ' .. (used + bytes) .. ' ' .. made)
+    local tasks = places.tasks[chunk] or {}
+    tasks[#tasks + 1], tasks[#tasks + 2] = id, value
+    places.tasks[chunk], places.first[chunk] = tasks, math.min(places.first[chunk] or due, due)
+    places.open[slot] = chunk .. ' ' .. (used + bytes) .. ' ' .. made
     add_mark(id, chunk)
     count = count + 1
     -- Two at most: after damage there may be many to split.
@@ -245,6 +253,20 @@ local function far_of(settings, is_needed, known)
         grow()
       end
     end
+  end
+
+  local function write(places)
+    local open = {}
+    for slot, value in pairs(places.open) do
+      open[#open + 1], open[#open + 2] = slot, value
+    end
+    for chunk, tasks in pairs(places.tasks) do
+      call('RPUSH', STEM .. chunk, unpack(tasks))
+      call('ZADD', zset_of(chunk), 'LT', text(places.first[chunk]), chunk)
+    end
+    call('HSET', OPEN, unpack(open))
+    call('HSET', META, 'far_chunk', text(chunk_number))
+    save()
   end
 
   -- Removes a packed task. Returns its record and its due time.
@@ -360,6 +382,11 @@ local function far_of(settings, is_needed, known)
     return near ~= nil and check_zset(DUE) + count >= least
   end
 
+  -- True if the type is to be marked as one that packs tasks. `born`: the field of META.
+  function far.is_wanted(born)
+    return far.is_full() and (only ~= 'new' or born)
+  end
+
   -- True if the type packs tasks: it is marked for that, and full.
   function far.packs(split)
     return sub(split, 1, 1) == 'P' and far.is_full()
@@ -367,11 +394,12 @@ local function far_of(settings, is_needed, known)
 
   -- Adds tasks: id, packed form and due time of each. They must not be known.
   function far.add(tasks)
+    local places = new_places()
     for i = 1, #tasks, 3 do
-      put(tasks[i], tasks[i + 1], tasks[i + 2])
+      put(places, tasks[i], tasks[i + 1], tasks[i + 2])
     end
     if #tasks > 0 then
-      save()
+      write(places)
     end
   end
 
