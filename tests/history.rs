@@ -14,6 +14,11 @@ use std::time::Duration;
 use delayq_core::Bucket;
 use delayq_core::history::{EndPosition, WaitingEnd};
 use delayq_core::store::{ClaimRequest, Layer, StoreOptions};
+#[cfg(feature = "soak")]
+use delayq_core::{
+    NewTask,
+    store::{AttemptEnd, Durability, Settlement},
+};
 use delayq_plugin::history::{
     FOREVER, Forget, HistoryQuery, HistoryRetention, HistoryStore, KeptMessage, Life, LifeOutcome,
     concern_of_records,
@@ -27,6 +32,8 @@ use delayq_plugin::{
 };
 use delayq_tests::mariadb_server::MariadbServer;
 use delayq_tests::postgres_server::PostgresServer;
+#[cfg(feature = "soak")]
+use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 use tempfile::TempDir;
 
@@ -916,4 +923,94 @@ async fn a_month_that_a_crash_has_left_is_dropped_and_a_forgetful_server_refused
     });
     let error = error.await;
     assert!(error.to_string().contains("synchronous_commit"), "{error}");
+}
+
+/// The ends of six minutes at 1,000 a second.
+#[cfg(feature = "soak")]
+const OUTAGE: usize = 360_000;
+
+/// Sends tasks that are due, claims and ends them.
+#[cfg(feature = "soak")]
+async fn end_many(store: &dyn Store, round: &str, count: usize) {
+    let task_type = TaskType::new(TYPE).unwrap();
+    let bucket = Bucket::whole(task_type.clone());
+    let (mut sent, mut ended) = (0, 0);
+    while ended < count {
+        let numbers = sent..count.min(sent + 1_000);
+        sent = numbers.end;
+        let task = |number| {
+            let id = TaskId::new(format!("{round}-{number}")).unwrap();
+            NewTask::new(task_type.clone(), id, b"paid".to_vec())
+        };
+        for outcome in store.submit(numbers.map(task).collect()).await {
+            outcome.unwrap();
+        }
+        while ended < sent {
+            let request = ClaimRequest::new(128, hours(1), SystemClock.now());
+            let claimed = store.claim(&bucket, &request).await.unwrap();
+            ended += claimed.tasks.len();
+            let locks = claimed.tasks.into_iter().map(|task| task.lock);
+            let settle = locks.map(|lock| Settlement::new(lock, AttemptEnd::Done));
+            store.settle(&bucket, settle.collect()).await.unwrap();
+        }
+    }
+}
+
+/// Lives in the history, and lost records, once none waits and there are so many of them.
+#[cfg(feature = "soak")]
+async fn stored(store: &dyn Store, server: &PostgresServer, least: u64) -> (u64, u64) {
+    let started = std::time::Instant::now();
+    loop {
+        let status = store.ends_status().await.unwrap();
+        let lives = server.sql("postgres", "SELECT count(*) FROM delayq_history.lives");
+        let count = lives.trim().parse().unwrap();
+        if status.waiting == 0 && count + status.lost >= least {
+            return (count, status.lost);
+        }
+        let waited = started.elapsed();
+        assert!(waited < minutes(20), "{status:?}, {count} are there");
+        tokio::time::sleep(seconds(1)).await;
+    }
+}
+
+/// The history is away while many tasks end: within the bound none is lost, beyond it each one
+/// that is dropped is counted.
+#[cfg(feature = "soak")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_in_a_long_outage_is_in_the_history_afterwards_or_counted() {
+    let redis = RedisServer::start(Persistence::None, &[]);
+    for (buffer, count) in [(2 << 30, OUTAGE), (8 << 20, OUTAGE / 6)] {
+        let mut server = PostgresServer::start(&[]);
+        let options = StoreOptions {
+            namespace: Namespace::new(format!("of-{count}")).unwrap(),
+            durability: Durability::Memory,
+            history_buffer: Some(buffer),
+            ..StoreOptions::default()
+        };
+        let namespace = options.namespace.clone();
+        let store = open_store(&redis.url(), options).await.unwrap();
+        let settings = TypeSettings::default().history(Some(KeptMessage::Nothing));
+        let task_type = TaskType::new(TYPE).unwrap();
+        store.configure_type(&task_type, &settings).await.unwrap();
+        let kept = HistoryStore::at(&server.url(), namespace.clone(), TIMEOUT).unwrap();
+        let service = TaskSubmitService::new(Arc::clone(&store)).with_history(Arc::new(kept));
+        let history = service.history().unwrap();
+        let shipping = tokio::spawn(history.clone().ship(HistoryRetention::default()));
+        end_many(&*store, "before", 1_000).await;
+        assert_eq!(stored(&*store, &server, 1_000).await, (1_000, 0));
+        let started = std::time::Instant::now();
+        server.kill();
+        end_many(&*store, "away", count).await;
+        let waiting = store.ends_status().await.unwrap();
+        assert_eq!(waiting.waiting + waiting.lost, count as u64);
+        eprintln!("{waiting:?} after {:?}", started.elapsed());
+        let started = std::time::Instant::now();
+        server.restart();
+        let all = 1_000 + count as u64;
+        let (there, lost) = stored(&*store, &server, all).await;
+        eprintln!("{there} stored, {lost} lost, after {:?}", started.elapsed());
+        assert_eq!((there + lost, lost), (all, waiting.lost));
+        assert_eq!(lost > 0, buffer < 1 << 30, "{lost} are lost");
+        shipping.abort();
+    }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{
-    Clock, DelayQueueJob, Store, SystemClock, TaskSubmitService, TaskType, Timestamp, millis,
-    open_store, seconds,
+    Clock, DelayQueueJob, DelayQueuePlugin, Store, SystemClock, TaskSubmitService, TaskType,
+    Timestamp, WorkerOptions, millis, open_store, seconds,
 };
 use delayq_tiered::{TierOptions, TieredStore};
 use tokio::time::sleep;
@@ -21,7 +21,9 @@ use crate::load::{BULK, TASK_TYPE, parts};
 use crate::machine::Machine;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::{Persistence, RedisServer};
+use crate::stage::end;
 use crate::throughput::all_accepted;
+use crate::worker::Counter;
 
 /// The message of each task.
 const MESSAGE: [u8; 100] = [b'7'; 100];
@@ -42,6 +44,7 @@ pub(crate) struct Extent {
     packed: usize,
     unpacked: usize,
     moved: usize,
+    herd: usize,
     calls: usize,
 }
 
@@ -50,12 +53,14 @@ impl Extent {
         packed: 10_000_000,
         unpacked: 1_000_000,
         moved: 500_000,
+        herd: 300_000,
         calls: 5_000,
     };
     pub(crate) const QUICK: Self = Self {
         packed: 100_000,
         unpacked: 50_000,
         moved: 30_000,
+        herd: 30_000,
         calls: 500,
     };
 }
@@ -80,6 +85,7 @@ pub(crate) async fn run(extent: &Extent, is_documented: bool) -> Result<(), Fail
     let plain = memory("pack=off", extent.unpacked, extent.calls).await?;
     let mut section = format!("`cargo xtask bench --far` on {machine}.\n\n");
     memory_table(&mut section, &[("packed", &packed), ("not packed", &plain)])?;
+    section.push_str(&herds(extent.herd).await?);
     section.push_str(&tier(extent).await?);
     println!("\n{section}");
     if is_documented {
@@ -178,6 +184,96 @@ fn memory_table(section: &mut String, rows: &[(&str, &Memory)]) -> Result<(), Fa
     }
     section.push('\n');
     Ok(())
+}
+
+/// A herd that is due at once.
+#[derive(Clone, Copy, Debug)]
+struct HerdCase {
+    name: &'static str,
+    option: &'static str,
+    /// How far ahead it is sent.
+    ahead: Duration,
+    /// The workers are there before it is due.
+    is_awaited: bool,
+}
+
+const HERDS: [HerdCase; 4] = [
+    HerdCase {
+        name: "not packed, workers are there",
+        option: "pack=off",
+        ahead: seconds(30),
+        is_awaited: true,
+    },
+    HerdCase {
+        name: "packed, workers are there",
+        option: "pack=auto",
+        ahead: seconds(330),
+        is_awaited: true,
+    },
+    HerdCase {
+        name: "not packed, workers start later",
+        option: "pack=off",
+        ahead: seconds(30),
+        is_awaited: false,
+    },
+    HerdCase {
+        name: "packed, workers start later",
+        option: "pack=auto",
+        ahead: seconds(330),
+        is_awaited: false,
+    },
+];
+
+async fn herds(count: usize) -> Result<String, Failure> {
+    let mut section = format!(
+        "{count} tasks that are due at the same time, run by a process on the same machine:\n\n\
+         | | tasks/s |\n|---|---:|\n"
+    );
+    for case in HERDS {
+        let rate = herd(case, count).await?;
+        println!("  {}: {rate:.0} tasks/s", case.name);
+        writeln!(section, "| {} | {rate:.0} |", case.name)?;
+    }
+    section.push('\n');
+    Ok(section)
+}
+
+/// Tasks a second from the due time, or the start of the workers, until all have run.
+async fn herd(case: HerdCase, count: usize) -> Result<f64, Failure> {
+    let server = RedisServer::start(Persistence::EverySecond, &[]);
+    let url = format!("{}?{}", server.url(), case.option);
+    let tasks = TaskSubmitService::new(open_store(&url, StoreOptions::default()).await?);
+    let due = SystemClock.now().plus(case.ahead);
+    fill(&tasks, count, |_| {
+        DelayQueueJob::raw(TASK_TYPE, MESSAGE).at(due)
+    })
+    .await?;
+    let counter = Counter::up_to(count);
+    let start = || {
+        DelayQueuePlugin::builder()
+            .url(url.as_str())
+            .without_registered_workers()
+            .worker(TASK_TYPE, WorkerOptions::default(), counter.clone())
+            .start()
+    };
+    let early = match case.is_awaited {
+        true => Some(start().await?),
+        false => None,
+    };
+    let wait = due.since(SystemClock.now());
+    if wait.is_zero() {
+        return Err("the tasks took too long to be sent".into());
+    }
+    sleep(wait).await;
+    let started = Instant::now();
+    let plugin = match early {
+        Some(plugin) => plugin,
+        None => start().await?,
+    };
+    counter.wait().await?;
+    let rate = rate(count, started);
+    end(plugin).await;
+    Ok(rate)
 }
 
 /// A Redis before a PostgreSQL: how fast tasks are moved, and what a near send costs.
