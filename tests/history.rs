@@ -520,7 +520,7 @@ async fn forgets(url: &str) {
     // A type of its own is kept shorter than all the others.
     let all = HistoryRetention::of_all(Some(days(1_000)));
     let pattern = TypePattern::Exact(task_type);
-    let keep = all.clone().of_types(pattern.clone(), Some(days(170)));
+    let keep = all.clone().of_types(pattern.clone(), days(170));
     assert_eq!(history.expire(&keep, now).await.unwrap().lives, 1);
     assert_eq!(ids(&history, |_| {}).await, ["3", "5"]);
     // An instance without the type keeps it as long; one with the type takes that back.
@@ -540,12 +540,17 @@ async fn forgets(url: &str) {
     assert_eq!(expired.kept_for, days(100));
     assert_eq!(ids(&history, |_| {}).await, ["3"]);
     // A type that is never removed keeps its month.
-    let ever = shorter.clone().of_types(pattern.clone(), Some(FOREVER));
-    let after = now.plus(days(4_000));
+    let ever = shorter.clone().of_types(pattern.clone(), FOREVER);
+    let mut after = now.plus(days(4_000));
     history.expire(&ever, after).await.unwrap();
     assert_eq!(ids(&history, |_| {}).await, ["3"]);
-    let keep = shorter.of_types(pattern, None);
-    history.expire(&keep, now).await.unwrap();
+    // Who says nothing of it, or said less within a day, takes that back for nobody.
+    let less = shorter.clone().of_types(pattern, days(1));
+    after = after.plus(hour);
+    history.expire(&less, after).await.unwrap();
+    history.expire(&shorter, after.plus(days(7))).await.unwrap();
+    assert_eq!(ids(&history, |_| {}).await, ["3"]);
+    history.expire(&less, after.plus(days(7))).await.unwrap();
     assert_eq!(ids(&history, |_| {}).await, [""; 0]);
     // A month that was dropped is made again.
     assert_eq!(history.record(&lives[3..4]).await, Ok(1));
@@ -993,6 +998,8 @@ async fn what_ends_in_a_long_outage_is_in_the_history_afterwards_or_counted() {
         let task_type = TaskType::new(TYPE).unwrap();
         store.configure_type(&task_type, &settings).await.unwrap();
         let kept = HistoryStore::at(&server.url(), namespace.clone(), TIMEOUT).unwrap();
+        // Makes the tables.
+        kept.status().await.unwrap();
         let service = TaskSubmitService::new(Arc::clone(&store)).with_history(Arc::new(kept));
         let history = service.history().unwrap();
         let shipping = tokio::spawn(history.clone().ship(HistoryRetention::default()));

@@ -188,7 +188,7 @@ fn why(waiting: &EndsStatus) -> String {
 #[must_use]
 pub fn concern_of_records(waiting: &EndsStatus, now: Timestamp) -> Option<Concern> {
     let behind = behind(waiting, now);
-    let is_due = behind >= LATE || waiting.fill_percent() >= MUCH || waiting.lost > 0;
+    let is_due = behind >= LATE || waiting.fill_percent() >= MUCH;
     let found = format!(
         "{} records of ended tasks wait for a history, the first for {:?}; {} were dropped so far",
         waiting.waiting,

@@ -47,10 +47,9 @@ pub(crate) struct HistoryPlan {
 }
 
 /// The retention of a type.
-type OfType = dyn Fn(&TaskType) -> Option<Option<Duration>> + Send + Sync;
+type OfType = dyn Fn(&TaskType) -> Option<Duration> + Send + Sync;
 
-/// What the workers of this process say of the retention of a type: `None` if it has none,
-/// `Some(None)` if they leave it to the plugin.
+/// What the workers of this process say of the retention of a type, if they do.
 pub(crate) struct TypeRetention(pub(crate) Box<OfType>);
 
 impl fmt::Debug for TypeRetention {

@@ -57,9 +57,7 @@ impl MysqlHistory {
         let version = connections
             .call(work(|session| Box::pin(tables::version(session))))
             .await?;
-        if let Some(version) = version {
-            tables::check_version(version, &place)?;
-        } else {
+        if !tables::is_current(version, &place)? {
             let making = connections
                 .alone(move |session| Box::pin(async move { tables::make(session, &place).await }));
             making.await?;
@@ -147,19 +145,23 @@ impl MysqlHistory {
     }
 
     /// Notes how long types are kept.
-    async fn keep_types(&self, namespace: &Namespace, keep: &HistoryRetention) -> Result<()> {
+    async fn keep_types(
+        &self,
+        namespace: &Namespace,
+        keep: &HistoryRetention,
+        now: Timestamp,
+    ) -> Result<()> {
         let of = vec![bytes(namespace.as_str())];
         for row in self.rows(sql::TYPES, of).await? {
-            let [number, name, stored] = row.as_slice() else {
+            let [number, name, _] = row.as_slice() else {
                 continue;
             };
             let (Some(number), Some(name)) = (cell::int(number), cell::text(name)) else {
                 continue;
             };
-            let stored = cell::int(stored);
-            let own = keep.of_type(&name, stored);
-            if own != stored {
-                let change = vec![own.map_or(Value::NULL, Value::Int), Value::Int(number)];
+            if let Some(own) = keep.of_type(&name) {
+                let (at, held) = (now.as_millis(), Expired::held_since(now));
+                let change = [own, held, own, own, at, number].map(Value::Int).to_vec();
                 self.change(sql::KEEP_TYPE, change).await?;
             }
         }
@@ -330,7 +332,7 @@ impl Backend for MysqlHistory {
             .await?;
         let all = self.number(sql::KEPT, vec![name.clone()]).await?;
         let all = all.unwrap_or(i64::MAX);
-        self.keep_types(namespace, keep).await?;
+        self.keep_types(namespace, keep, now).await?;
         let before = now.minus(FORGETS_FOR).as_millis();
         let old = vec![bytes(namespace.as_str()), Value::Int(before)];
         self.change(sql::OLD_FORGETS, old).await?;

@@ -35,7 +35,7 @@ const DIALECT: Dialect = Dialect {
 const SCHEMA: &str = "delayq_history";
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Lives that one step removes.
 const STEP: i64 = 5_000;
@@ -84,10 +84,14 @@ impl PostgresHistory {
             known: Mutex::default(),
         };
         history.database.check().await?;
-        if history.number(sql::HAS_TABLES, Vec::new()).await? == 0 {
+        let has_tables = history.number(sql::HAS_TABLES, Vec::new()).await? != 0;
+        let version = match has_tables {
+            true => history.number(sql::VERSION, Vec::new()).await?,
+            false => 0,
+        };
+        if version < VERSION {
             history.database.run(&history.sql(sql::TABLES)).await?;
         }
-        let version = history.number(sql::VERSION, Vec::new()).await?;
         if version > VERSION {
             return Err(Error::Incompatible {
                 what: format!("the history in {}", history.database.place()),
@@ -126,13 +130,19 @@ impl PostgresHistory {
         Ok(first_number(&rows))
     }
 
-    /// Runs a statement that removes at most [`STEP`] rows until it removes none.
+    /// Runs a statement that removes at most [`STEP`] rows until it finds none. What another
+    /// process removes meanwhile is found and not counted.
     async fn remove(&self, text: &str, values: Vec<DbValue>) -> Result<u64> {
-        let mut removed = 0;
+        let (text, mut removed) = (self.sql(text), 0);
         loop {
-            match self.write(text, values.clone()).await?.unsigned_abs() {
-                0 => return Ok(removed),
-                step => removed += step,
+            let rows = self.database.rows(&text, values.clone()).await?;
+            let [gone, found] = [0, 1].map(|column| {
+                let cell = rows.first().and_then(|row| int(row.get(column)));
+                cell.unwrap_or(0).unsigned_abs()
+            });
+            removed += gone;
+            if found == 0 {
+                return Ok(removed);
             }
         }
     }
@@ -235,16 +245,20 @@ impl PostgresHistory {
     }
 
     /// Notes how long types are kept.
-    async fn keep_types(&self, namespace: DbValue, keep: &HistoryRetention) -> Result<()> {
+    async fn keep_types(
+        &self,
+        namespace: DbValue,
+        keep: &HistoryRetention,
+        now: Timestamp,
+    ) -> Result<()> {
         for row in self.rows(sql::TYPES, vec![namespace]).await? {
-            let [DbCell::Int(number), DbCell::Text(name), stored] = row.as_slice() else {
+            let [DbCell::Int(number), DbCell::Text(name), _] = row.as_slice() else {
                 continue;
             };
-            let stored = int(Some(stored));
-            let own = keep.of_type(name, stored);
-            if own != stored {
-                let change = [*number, own.unwrap_or(-1)].map(DbValue::Int);
-                self.write(sql::KEEP_TYPE, change.to_vec()).await?;
+            if let Some(own) = keep.of_type(name) {
+                let change = [*number, own, now.as_millis(), Expired::held_since(now)];
+                let change = change.map(DbValue::Int).to_vec();
+                self.write(sql::KEEP_TYPE, change).await?;
             }
         }
         Ok(())
@@ -364,7 +378,7 @@ impl Backend for PostgresHistory {
             &filter.sql(),
             " LIMIT ",
             &place,
-            sql::COUNT_GONE,
+            sql::REMOVE_WITHIN,
         ]
         .concat();
         self.remove(&text, values(filter.values)).await
@@ -416,7 +430,7 @@ impl Backend for PostgresHistory {
         self.write(sql::KEEP, [vec![of.clone()], times.to_vec()].concat())
             .await?;
         let all = self.retention(sql::KEPT, vec![of.clone()]).await?;
-        self.keep_types(of.clone(), keep).await?;
+        self.keep_types(of.clone(), keep, now).await?;
         let before = DbValue::Int(now.minus(FORGETS_FOR).as_millis());
         self.write(sql::OLD_FORGETS, vec![of.clone(), before])
             .await?;

@@ -44,11 +44,11 @@ impl Expired {
 pub struct HistoryRetention {
     /// The retention of all types that have none of their own; `None`: for ever.
     pub all: Option<Duration>,
-    /// The retention of the types of a pattern; `None`: that of all, [`FOREVER`]: they are never
-    /// removed. Of several patterns that match
-    /// a type, the closest counts. It is kept in the database, and holds for the type until it is
-    /// said otherwise.
-    pub types: Vec<(TypePattern, Option<Duration>)>,
+    /// The retention of the types of a pattern; [`FOREVER`]: they are never removed. Of several
+    /// patterns that match a type, the closest counts. It is kept in the database, and holds for
+    /// the type until another one is said: a longer one from then on, a shorter one a day after
+    /// the longer one was said for the last time.
+    pub types: Vec<(TypePattern, Duration)>,
 }
 
 impl HistoryRetention {
@@ -63,7 +63,7 @@ impl HistoryRetention {
 
     /// The same, but keeps the lives of a type, or of the types of a pattern, for this long.
     #[must_use]
-    pub fn of_types(mut self, types: TypePattern, retention: Option<Duration>) -> Self {
+    pub fn of_types(mut self, types: TypePattern, retention: Duration) -> Self {
         self.types.push((types, retention));
         self
     }
@@ -73,18 +73,13 @@ impl HistoryRetention {
         duration_ms(self.all.unwrap_or(FOREVER))
     }
 
-    /// The retention of a type by its name, in milliseconds, where the database has `stored`;
-    /// `None`: that of all.
-    pub(crate) fn of_type(&self, name: &str, stored: Option<i64>) -> Option<i64> {
-        let Ok(task_type) = TaskType::new(name) else {
-            return stored;
-        };
+    /// The retention of a type by its name, in milliseconds; `None`: nothing is said of it.
+    pub(crate) fn of_type(&self, name: &str) -> Option<i64> {
+        let task_type = TaskType::new(name).ok()?;
         let matching = self.types.iter();
         let matching = matching.filter(|(pattern, _)| pattern.matches(&task_type));
-        match matching.max_by_key(|(pattern, _)| pattern.rank()) {
-            Some((_, own)) => own.map(duration_ms),
-            None => stored,
-        }
+        let closest = matching.max_by_key(|(pattern, _)| pattern.rank());
+        closest.map(|(_, own)| duration_ms(*own))
     }
 }
 
@@ -98,24 +93,17 @@ mod tests {
     fn the_closest_pattern_says_how_long_a_type_is_kept() {
         let pattern = |text: &str| TypePattern::new(text).unwrap();
         let keep = HistoryRetention::of_all(Some(days(400)))
-            .of_types(pattern("*"), Some(days(3)))
-            .of_types(pattern("mail.*"), Some(days(2)))
-            .of_types(pattern("mail.bill"), None);
+            .of_types(pattern("*"), days(3))
+            .of_types(pattern("mail.*"), days(2))
+            .of_types(pattern("mail.bill"), FOREVER);
         let day = duration_ms(days(1));
         for (name, kept) in [
-            ("order", Some(3)),
-            ("mail.ad", Some(2)),
-            ("mail.bill", None),
+            ("order", 3 * day),
+            ("mail.ad", 2 * day),
+            ("mail.bill", i64::MAX),
         ] {
-            assert_eq!(
-                keep.of_type(name, Some(9)),
-                kept.map(|days| days * day),
-                "{name}"
-            );
+            assert_eq!(keep.of_type(name), Some(kept), "{name}");
         }
-        assert_eq!(
-            HistoryRetention::default().of_type("order", Some(9)),
-            Some(9)
-        );
+        assert_eq!(HistoryRetention::default().of_type("order"), None);
     }
 }

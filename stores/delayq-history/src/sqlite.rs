@@ -32,7 +32,7 @@ const DIALECT: Dialect = Dialect {
 const APPLICATION: i64 = 0x646c_7168;
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Lives that one step removes.
 const STEP: i64 = 1_000;
@@ -175,15 +175,22 @@ fn connect(path: &Path, timeout: Duration, place: &str) -> Result<Connection> {
             supported: u32::try_from(VERSION).unwrap_or(u32::MAX),
         });
     }
-    let made = prepare(connection);
+    let made = prepare(connection, version);
     made.map_err(|error| failed(place, &error))
 }
 
-fn prepare(mut connection: Connection) -> rusqlite::Result<Connection> {
+fn prepare(mut connection: Connection, version: i64) -> rusqlite::Result<Connection> {
     // What was recorded is removed elsewhere, so it has to survive a power loss.
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.execute_batch(sql::TABLES)?;
+    for (table, column) in sql::COLUMNS_OF_2.iter().filter(|_| version == 1) {
+        let name = column.split(' ').next();
+        let has = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
+        if tx.query_row(has, (table, name), |row| row.get::<_, i64>(0))? == 0 {
+            tx.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column}"))?;
+        }
+    }
     tx.pragma_update(None, "application_id", APPLICATION)?;
     tx.pragma_update(None, "user_version", VERSION)?;
     tx.commit()?;
@@ -311,7 +318,7 @@ impl Backend for SqliteHistory {
             let [all, at, held] = [keep.all_ms(), now.as_millis(), Expired::held_since(now)];
             connection.execute(sql::KEEP, (own.as_str(), all, at, held))?;
             let all = connection.query_row(sql::KEPT, [own.as_str()], |row| row.get(0))?;
-            keep_types(connection, &own, &keep)?;
+            keep_types(connection, &own, &keep, now)?;
             let mut spans = connection.prepare_cached(sql::SPANS)?;
             let spans =
                 spans.query_map((own.as_str(), held), |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -373,11 +380,12 @@ fn keep_types(
     connection: &Connection,
     namespace: &Namespace,
     keep: &HistoryRetention,
+    now: Timestamp,
 ) -> rusqlite::Result<()> {
-    for (number, name, stored) in types(connection, namespace.as_str())? {
-        let own = keep.of_type(&name, stored);
-        if own != stored {
-            connection.execute(sql::KEEP_TYPE, (number, own))?;
+    let (at, held) = (now.as_millis(), Expired::held_since(now));
+    for (number, name, _) in types(connection, namespace.as_str())? {
+        if let Some(own) = keep.of_type(&name) {
+            connection.execute(sql::KEEP_TYPE, (number, own, at, held))?;
         }
     }
     Ok(())

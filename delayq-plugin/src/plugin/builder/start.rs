@@ -152,7 +152,7 @@ fn start_shipper(
     let registry = Arc::clone(registry);
     let of_type = TypeRetention(Box::new(move |task_type| {
         let workers = registry.of_type(task_type)?;
-        Some(workers.combined().history_retention)
+        workers.combined().history_retention
     }));
     let shipper = service.history()?.shipper(retention).with_types(of_type);
     Some(Shipping::start(shipper, app))

@@ -110,12 +110,11 @@ fn kept_for(option: &'static str, text: &str) -> Result<Duration, HistoryMistake
 fn retention(config: &Config) -> Result<HistoryRetention, HistoryMistake> {
     let all = config.history_retention.as_deref();
     let all = all.map(|text| kept_for("history_retention", text));
-    // A type whose line was removed has none of its own any more.
-    let mut retention = HistoryRetention::of_all(all.transpose()?).of_types(pattern("*")?, None);
+    let mut retention = HistoryRetention::of_all(all.transpose()?);
     for (types, options) in &config.types {
         if let Some(text) = &options.history_retention {
             let own = kept_for("types.history_retention", text)?;
-            retention = retention.of_types(pattern(types)?, Some(own));
+            retention = retention.of_types(pattern(types)?, own);
         }
     }
     Ok(retention)

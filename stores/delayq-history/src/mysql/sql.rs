@@ -31,7 +31,7 @@ pub(super) const VERSION: &str = "SELECT MAX(version) FROM delayq_history";
 /// The tables. Times are milliseconds since the epoch. Names are bytes, so that they differ by
 /// their case and by blanks at their ends; sizes are the limits of delayq-core. `{x}`: the
 /// beginning of the present month.
-pub(super) const TABLES: [&str; 7] = [
+pub(super) const TABLES: [&str; 6] = [
     "CREATE TABLE IF NOT EXISTS delayq_history (version INT NOT NULL PRIMARY KEY) ENGINE = InnoDB",
     // How long each namespace keeps its lives, in ms, and when somebody last said so or longer.
     "CREATE TABLE IF NOT EXISTS namespaces (name VARBINARY(64) NOT NULL PRIMARY KEY, \
@@ -39,6 +39,7 @@ pub(super) const TABLES: [&str; 7] = [
      ENGINE = InnoDB",
     "CREATE TABLE IF NOT EXISTS types (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, \
      namespace VARBINARY(64) NOT NULL, name VARBINARY(100) NOT NULL, keep_ms BIGINT, \
+     kept_at BIGINT NOT NULL DEFAULT 0, \
      UNIQUE KEY types_name (namespace, name)) ENGINE = InnoDB",
     // One row for each life of a task, by the month of its end. outcome: 0 done, 1 dead, 2 expired,
     // 3 cancelled, 4 discarded. A month is dropped as a whole. What no month takes is in the first
@@ -86,9 +87,19 @@ pub(super) const TABLES: [&str; 7] = [
      TIMESTAMP '1970-01-01 00:00:00' + INTERVAL l.submitted_at * 1000 MICROSECOND AS created_at, \
      CONVERT(t.namespace USING utf8mb4) AS namespace \
      FROM lives l JOIN types t ON t.id = l.type",
-    // The last step: the tables are complete.
-    "INSERT INTO delayq_history (version) VALUES (1) ON DUPLICATE KEY UPDATE version = version",
 ];
+/// The columns that version 1 did not have.
+pub(super) const COLUMNS_OF_2: [(&str, &str); 3] = [
+    ("namespaces", "kept_at BIGINT NOT NULL DEFAULT 0"),
+    ("types", "keep_ms BIGINT"),
+    ("types", "kept_at BIGINT NOT NULL DEFAULT 0"),
+];
+/// The name of a table follows.
+pub(super) const HAS_COLUMN: &str = "SELECT COUNT(*) FROM information_schema.columns \
+    WHERE table_schema = DATABASE() AND table_name =";
+/// The last step: the tables are complete.
+pub(super) const IS_COMPLETE: &str =
+    "INSERT INTO delayq_history (version) VALUES (2) ON DUPLICATE KEY UPDATE version = version";
 
 /// The partitions, each with its end.
 pub(super) const PARTITIONS: &str = "SELECT partition_name, partition_description \
@@ -100,7 +111,10 @@ pub(super) const ADD_NAMESPACE: &str =
 pub(super) const ADD_TYPE: &str =
     "INSERT INTO types (namespace, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE name = name";
 pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM types WHERE namespace = ?";
-pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ? WHERE id = ?";
+/// As [`KEEP`], for a type.
+pub(super) const KEEP_TYPE: &str = "UPDATE types SET \
+    keep_ms = IF(keep_ms IS NULL OR ? >= keep_ms OR kept_at <= ?, ?, keep_ms), \
+    kept_at = IF(keep_ms = ?, ?, kept_at) WHERE id = ?";
 
 /// The places of rows follow, each [`ROW`]; then [`KEEP_OLD`].
 pub(super) const ADD: &str = "INSERT INTO lives (type, ended_at, submitted_at, due_at, \

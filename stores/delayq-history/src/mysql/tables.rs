@@ -13,7 +13,7 @@ use super::sql;
 use crate::month::Month;
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// The version of the tables in the database; `None` if they are not complete.
 pub(super) async fn version(session: &mut Session) -> Outcome<Option<i64>> {
@@ -25,11 +25,11 @@ pub(super) async fn version(session: &mut Session) -> Outcome<Option<i64>> {
     session.number(sql::VERSION, Vec::new()).await
 }
 
-/// Refuses tables of a later release.
-pub(super) fn check_version(version: i64, place: &str) -> Result<()> {
-    if version <= VERSION {
-        return Ok(());
-    }
+/// True if the tables have the form of this release. Refuses those of a later one.
+pub(super) fn is_current(version: Option<i64>, place: &str) -> Result<bool> {
+    let Some(version) = version.filter(|version| *version > VERSION) else {
+        return Ok(version == Some(VERSION));
+    };
     Err(Error::Incompatible {
         what: format!("the history in {place}"),
         found: u32::try_from(version).unwrap_or(u32::MAX),
@@ -52,6 +52,16 @@ pub(super) async fn make(session: &mut Session, place: &str) -> Outcome<()> {
     for table in sql::TABLES {
         session.run(&table.replace("{x}", &present)).await?;
     }
+    for (table, column) in sql::COLUMNS_OF_2 {
+        let name = column.split(' ').next().unwrap_or_default();
+        let has = format!("{} '{table}' AND column_name = '{name}'", sql::HAS_COLUMN);
+        if session.number(&has, Vec::new()).await? == Some(0) {
+            session
+                .run(&format!("ALTER TABLE {table} ADD COLUMN {column}"))
+                .await?;
+        }
+    }
+    session.run(sql::IS_COMPLETE).await?;
     session.run(sql::UNLOCK).await
 }
 

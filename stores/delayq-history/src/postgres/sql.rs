@@ -6,7 +6,7 @@ SET LOCAL lock_timeout = '2s';
 SELECT pg_advisory_xact_lock(hashtextextended('delayq history {s}', 0));
 CREATE SCHEMA IF NOT EXISTS {s};
 CREATE TABLE IF NOT EXISTS {s}.meta (version int NOT NULL);
-INSERT INTO {s}.meta SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM {s}.meta);
+INSERT INTO {s}.meta SELECT 2 WHERE NOT EXISTS (SELECT 1 FROM {s}.meta);
 
 -- How long each namespace keeps its lives, in ms, and when somebody last said so or longer.
 CREATE TABLE IF NOT EXISTS {s}.namespaces (
@@ -18,8 +18,10 @@ CREATE TABLE IF NOT EXISTS {s}.types (
     id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    -- How long its lives are kept, in ms; NULL: as the namespace says.
+    -- How long its lives are kept, in ms, and when somebody last said so or longer; NULL: as the
+    -- namespace says.
     keep_ms bigint,
+    kept_at bigint NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)
 );
 
@@ -71,6 +73,12 @@ SELECT l.id AS task_id, t.name AS task_type, l.grp AS group_name, l.project, l.m
     (ARRAY['done', 'dead', 'expired', 'cancelled', 'discarded'])[l.outcome + 1] AS task_status,
     to_timestamp(l.submitted_at / 1000.0) AS created_at, t.namespace
 FROM {s}.lives l JOIN {s}.types t ON t.id = l.type;
+
+-- Columns that version 1 did not have.
+ALTER TABLE {s}.namespaces ADD COLUMN IF NOT EXISTS kept_at bigint NOT NULL DEFAULT 0;
+ALTER TABLE {s}.types ADD COLUMN IF NOT EXISTS keep_ms bigint;
+ALTER TABLE {s}.types ADD COLUMN IF NOT EXISTS kept_at bigint NOT NULL DEFAULT 0;
+UPDATE {s}.meta SET version = 2 WHERE version < 2;
 "#;
 
 pub(super) const HAS_TABLES: &str = "SELECT EXISTS (SELECT 1 FROM pg_class c \
@@ -111,10 +119,15 @@ pub(super) const SEARCH: &str = "SELECT l.seq, t.name, l.id, l.outcome, l.submit
     l.holder, l.error, l.errors, l.message_bytes, l.message \
     FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
 pub(super) const LATEST_FIRST: &str = " ORDER BY l.ended_at DESC, l.seq DESC LIMIT ";
-/// Conditions and the limit follow; the first two values are the span, which leads to the months.
-pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM {s}.lives \
-    WHERE ended_at >= $1 AND ended_at <= $2 AND (tableoid, ctid) IN (SELECT l.tableoid, l.ctid \
-    FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
+/// Conditions and the limit follow, then [`REMOVE_WITHIN`].
+pub(super) const FORGET: &str = "WITH found AS MATERIALIZED (SELECT l.tableoid AS part, \
+    l.ctid AS place FROM {s}.lives l JOIN {s}.types t ON t.id = l.type WHERE ";
+/// The first two values are the span, which leads to the months. Answers the numbers of rows that
+/// were removed and that were found.
+pub(super) const REMOVE_WITHIN: &str = "), gone AS (DELETE FROM {s}.lives \
+    WHERE ended_at >= $1 AND ended_at <= $2 \
+    AND (tableoid, ctid) IN (SELECT part, place FROM found) RETURNING 1) \
+    SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM found)";
 pub(super) const NOTE_FORGET: &str = "INSERT INTO {s}.forgets (namespace, at, id, grp, type) \
     VALUES ($1, $2, $3, $4, $5)";
 pub(super) const FORGETS: &str = "SELECT at, id, grp, type FROM {s}.forgets \
@@ -125,7 +138,6 @@ pub(super) const LEFT_MONTHS: &str = "SELECT c.relname FROM pg_class c \
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{s}' AND c.relkind = 'r' \
     AND c.relname LIKE 'lives\\_%' \
     AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)";
-pub(super) const COUNT_GONE: &str = ") RETURNING 1) SELECT count(*) FROM gone";
 /// Notes a retention. A shorter one than is noted counts once nobody has said the longer one since
 /// `$4`.
 pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces AS n (name, keep_ms, kept_at) \
@@ -134,7 +146,9 @@ pub(super) const KEEP: &str = "INSERT INTO {s}.namespaces AS n (name, keep_ms, k
     WHERE excluded.keep_ms >= n.keep_ms OR n.kept_at <= $4";
 /// The retention that counts.
 pub(super) const KEPT: &str = "SELECT keep_ms FROM {s}.namespaces WHERE name = $1";
-pub(super) const KEEP_TYPE: &str = "UPDATE {s}.types SET keep_ms = nullif($2, -1) WHERE id = $1";
+/// The same of a type.
+pub(super) const KEEP_TYPE: &str = "UPDATE {s}.types SET keep_ms = $2, kept_at = $3 WHERE id = $1 \
+    AND (keep_ms IS NULL OR $2 >= keep_ms OR kept_at <= $4)";
 /// The longest of all.
 pub(super) const LONGEST: &str = "SELECT greatest(max(keep_ms), \
     (SELECT max(keep_ms) FROM {s}.types)) FROM {s}.namespaces";
@@ -143,9 +157,12 @@ pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM {s}.types WHERE na
 /// value.
 pub(super) const SPANS: &str = "SELECT t.id, coalesce(t.keep_ms, n.keep_ms) FROM {s}.types t \
     JOIN {s}.namespaces n ON n.name = t.namespace WHERE n.name = $1 OR n.kept_at <= $2";
-pub(super) const EXPIRE: &str = "WITH gone AS (DELETE FROM {s}.lives \
-    WHERE (tableoid, ctid) IN (SELECT l.tableoid, l.ctid FROM {s}.lives l \
-    WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3) RETURNING 1) SELECT count(*) FROM gone";
+/// Answers the numbers of rows that were removed and that were found.
+pub(super) const EXPIRE: &str = "WITH found AS MATERIALIZED (SELECT l.tableoid AS part, \
+    l.ctid AS place FROM {s}.lives l WHERE l.type = $1 AND l.ended_at < $2 LIMIT $3), \
+    gone AS (DELETE FROM {s}.lives \
+    WHERE (tableoid, ctid) IN (SELECT part, place FROM found) RETURNING 1) \
+    SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM found)";
 /// The first and the last end of a namespace.
 pub(super) const ENDS: &str = "SELECT min(x.oldest), max(x.newest) FROM {s}.types t \
     CROSS JOIN LATERAL (SELECT (SELECT l.ended_at FROM {s}.lives l WHERE l.type = t.id \

@@ -6,15 +6,17 @@ pub(super) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS namespaces (
     name TEXT PRIMARY KEY,
     keep_ms INTEGER NOT NULL,
-    kept_at INTEGER NOT NULL
+    kept_at INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS types (
     id INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
-    -- How long its lives are kept, in ms; NULL: as all of its namespace.
+    -- How long its lives are kept, in ms, and when somebody last said so or longer; NULL: as all
+    -- of its namespace.
     keep_ms INTEGER,
+    kept_at INTEGER NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)
 ) STRICT;
 
@@ -69,6 +71,13 @@ SELECT l.id AS task_id, t.name AS task_type, l.grp AS group_name, l.project,
 FROM lives l JOIN types t ON t.id = l.type;
 ";
 
+/// The columns that version 1 did not have.
+pub(super) const COLUMNS_OF_2: [(&str, &str); 3] = [
+    ("namespaces", "kept_at INTEGER NOT NULL DEFAULT 0"),
+    ("types", "keep_ms INTEGER"),
+    ("types", "kept_at INTEGER NOT NULL DEFAULT 0"),
+];
+
 pub(super) const ADD_TYPE: &str =
     "INSERT INTO types (namespace, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 pub(super) const ADD: &str = "INSERT INTO lives (type, id, outcome, submitted_at, due_at, \
@@ -98,7 +107,9 @@ pub(super) const KEEP: &str = "INSERT INTO namespaces AS n (name, keep_ms, kept_
 /// The retention that counts.
 pub(super) const KEPT: &str = "SELECT keep_ms FROM namespaces WHERE name = ?1";
 pub(super) const TYPES: &str = "SELECT id, name, keep_ms FROM types WHERE namespace = ?1";
-pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ?2 WHERE id = ?1";
+/// The same of a type.
+pub(super) const KEEP_TYPE: &str = "UPDATE types SET keep_ms = ?2, kept_at = ?3 WHERE id = ?1 \
+     AND (keep_ms IS NULL OR ?2 >= keep_ms OR kept_at <= ?4)";
 /// How long each type of the namespace is kept, and of those that nobody has run since the second
 /// value.
 pub(super) const SPANS: &str = "SELECT t.id, coalesce(t.keep_ms, n.keep_ms) FROM types t \
