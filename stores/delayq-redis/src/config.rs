@@ -137,9 +137,8 @@ pub enum ReplicaConfirm {
 pub enum PackFar {
     /// No further task is packed.
     Off,
-    /// As [`On`](Self::On), in types that began under a release that knows packing. So tasks that
-    /// processes of an earlier release wait for stay as these know them. Nothing is packed in a
-    /// cluster.
+    /// As [`On`](Self::On), in types whose first task was sent by a release that knows packing.
+    /// Nothing is packed in a cluster.
     #[default]
     Auto,
     /// A task is packed if it is due more than five minutes later, and its shard has more than

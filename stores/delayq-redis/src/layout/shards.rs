@@ -309,6 +309,7 @@ impl Shards {
         let sealed = map.older().map(|shard| shard.upkeep().seal(&stored.text));
         let sealed = join_all(sealed).await;
         let (mut kept, mut empty) = (SealedSettings::default(), HashSet::new());
+        kept.born = "1".to_owned();
         for (shard, own) in map.older().zip(sealed) {
             let own = own?;
             kept.pause_ms = kept.pause_ms.max(own.pause_ms);
@@ -318,6 +319,10 @@ impl Shards {
             }
             if map.is_second_newest(shard) {
                 kept.history = own.history;
+                kept.history_most = own.history_most;
+            }
+            if own.born.is_empty() {
+                kept.born.clear();
             }
             if own.is_empty && self.keeps_order {
                 empty.insert(shard.name());

@@ -43,8 +43,8 @@ local guarded = math.min(now, caller_now)
 local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_concurrency', unpack(FAR_FIELDS))
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
 local words = call('HMGET', META, 'split', 'limited', 'fleet_rate')
-local far = far_of(ARGV[18], false, { unpack(meta, 7) })
 local split, is_limited = words[1] or '', words[2] == '1'
+local far = far_of(sub(split, 1, 1) == 'P' and ARGV[18] or nil, false, { unpack(meta, 7) })
 if bare(split) == '' then
   most_running = meta[6] or most_running
   rate = words[3] and rate_of(words[3]) or rate

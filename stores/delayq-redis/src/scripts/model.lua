@@ -22,7 +22,8 @@
 --                     then), noted, noted_old (notes in gone and gone_old, see notes_in), again,
 --                     again_scan (see again.lua), history, ends_bytes, ends_lost (see ends.lua),
 --                     history_most (the maximum in history, while that is off), far, far_chunk,
---                     far_buckets (see far/far.lua)
+--                     far_buckets, far_changes (see far/far.lua), born (1 if the shard began under
+--                     a release that knows packed tasks)
 --   8 gone, 9 gone_old
 --               hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
 --                     expired). Zeros before attempt as in a trail, except for "d", which needs

@@ -33,7 +33,8 @@ if is_marked_now then
   split = open
 end
 local is_closed = split ~= open
-local packed, far = {}, far_of(ARGV[7], false, { unpack(meta, 5) })
+local may_pack = sub(split, 1, 1) == 'P' or words[3] or sub(ARGV[7], -3) ~= 'new'
+local packed, far = {}, far_of(may_pack and ARGV[7] or nil, false, { unpack(meta, 5) })
 if far and far.count() > 0 then
   for i, id in ipairs(ids) do
     if not stored[i] then

@@ -36,6 +36,10 @@ pub(crate) struct SealedSettings {
     pub(crate) max_pending: Option<u64>,
     /// The record of ends, as it is stored; empty for none.
     pub(crate) history: String,
+    /// The bound of the records while their history is off; empty for none.
+    pub(crate) history_most: String,
+    /// `1` if it began under a release that knows packed tasks; empty otherwise.
+    pub(crate) born: String,
     /// It has never had a task, so it is drained already.
     pub(crate) is_empty: bool,
 }
@@ -305,6 +309,8 @@ impl Upkeep<'_> {
             pause_ms: number()?,
             max_pending: number()?,
             history: fields.text()?,
+            history_most: fields.text()?,
+            born: fields.text()?,
             is_empty: fields.flag()?,
         })
     }
@@ -314,7 +320,8 @@ impl Upkeep<'_> {
         let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
         let command = self.0.keys.script(Script::Open, 32).arg(&self.0.keys.open);
         let command = command.arg(text(kept.pause_ms)).arg(text(kept.max_pending));
-        let command = command.arg(kept.history);
+        let command = command.arg(kept.history).arg(kept.history_most);
+        let command = command.arg(kept.born);
         self.0.run(Class::Main, command).await.map(drop)
     }
 
