@@ -51,6 +51,8 @@ struct Parcel {
     accepted_at: Timestamp,
     /// True if an earlier promoter may have submitted it.
     is_in_doubt: bool,
+    /// True if hot had another task with its id when it was submitted.
+    is_refused: bool,
     /// How often it was not moved before.
     tries: u32,
 }
@@ -115,7 +117,13 @@ async fn submit(parts: &Parts, parcels: Vec<Parcel>, delivered: &mut Delivered) 
     for (parcel, answer) in parcels.into_iter().zip(answers) {
         match answer {
             Ok(SubmitOutcome::AlreadyExists { state }) if state.is_ended() => known.push(parcel),
-            Ok(SubmitOutcome::Conflict { .. }) => known.push(parcel),
+            Ok(SubmitOutcome::Conflict { .. }) => {
+                let is_refused = true;
+                known.push(Parcel {
+                    is_refused,
+                    ..parcel
+                });
+            }
             answer => conclude(delivered, parcel, answer),
         }
     }
@@ -168,6 +176,7 @@ async fn pack(parts: &Parts, task_type: &TaskType, task: ClaimedTask) -> Result<
         task: to_hot(task, empty, due, parts.lead()),
         accepted_at,
         is_in_doubt,
+        is_refused: false,
         tries,
     })
 }
@@ -196,6 +205,7 @@ async fn judged(
             task: &parcel.task,
             accepted_at: parcel.accepted_at,
             is_in_doubt: parcel.is_in_doubt,
+            is_refused: parcel.is_refused,
             found,
         };
         let verdict = judge(parts.lead(), &counts, suspect);
@@ -218,8 +228,8 @@ async fn judged(
 
 /// The error of a task that may have run.
 const MAY_HAVE_RUN: &str = "it may have run already: a move to the hot store was broken off, and \
-    the hot store has forgotten ended tasks since, or remembers one that ended when this one was \
-    accepted. Requeue it to run it, or discard it";
+    the hot store has forgotten ended tasks since, or remembers one that ended about when this one \
+    was to be moved. Requeue it to run it, or discard it";
 
 fn set_aside(error: &str) -> AttemptEnd {
     AttemptEnd::Dead {

@@ -34,6 +34,8 @@ pub(super) struct Suspect<'a> {
     /// True if an earlier promoter may have submitted it. If not, and this promoter has the lock,
     /// a task with other content is another task.
     pub(super) is_in_doubt: bool,
+    /// True if hot had another task with the id a moment ago, which may have ended since.
+    pub(super) is_refused: bool,
     pub(super) found: Option<TaskInfo>,
 }
 
@@ -44,6 +46,7 @@ pub(super) fn judge(lead: Duration, stats: &TypeStats, suspect: Suspect<'_>) -> 
         task,
         accepted_at,
         is_in_doubt,
+        is_refused,
         found,
     } = suspect;
     let due = match task.when {
@@ -66,6 +69,7 @@ pub(super) fn judge(lead: Duration, stats: &TypeStats, suspect: Suspect<'_>) -> 
                 Verdict::Taken(info.state)
             }
         }
+        Some(_) if is_refused && !is_in_doubt => Verdict::Anew,
         Some(info) if info.at >= first.plus(guard) => Verdict::Moved,
         Some(info) if info.at.plus(guard) > first => Verdict::Unknown,
         Some(_) => Verdict::Anew,
@@ -98,6 +102,10 @@ mod tests {
 
     /// What becomes of a task that cold accepted at 1,000 s and is due at once, by what hot knows.
     fn verdict(is_in_doubt: bool, found: Option<TaskInfo>) -> Verdict {
+        verdict_of(is_in_doubt, false, found)
+    }
+
+    fn verdict_of(is_in_doubt: bool, is_refused: bool, found: Option<TaskInfo>) -> Verdict {
         let at = |second: i64| Timestamp::from_millis(second * 1_000);
         let (task_type, id) = (TaskType::new("a").unwrap(), TaskId::new("1").unwrap());
         let mut task = NewTask::new(task_type, id, b"m".to_vec());
@@ -109,6 +117,7 @@ mod tests {
             task: &task,
             accepted_at,
             is_in_doubt,
+            is_refused,
             found,
         };
         judge(seconds(60), &stats, suspect)
@@ -130,6 +139,9 @@ mod tests {
         assert_eq!(verdict(true, ended(1_003_000)), Verdict::Moved);
         assert_eq!(verdict(false, ended(999_999)), Verdict::Anew);
         assert_eq!(verdict(true, None), Verdict::Submit);
+        // Another task with the id has ended since hot refused this one.
+        assert_eq!(verdict_of(false, true, ended(1_003_000)), Verdict::Anew);
+        assert_eq!(verdict_of(true, true, ended(1_003_000)), Verdict::Moved);
     }
 
     #[test]
