@@ -229,7 +229,7 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
         max_message_bytes: MAX_MESSAGE_BYTES,
         ..Limits::default()
     };
-    let (namespace, timeout) = (options.namespace.clone(), options.call_timeout);
+    let timeout = options.call_timeout;
     let tasks = match cold {
         Some(cold) => TaskSubmitService::new(cold.open_existing(&url, options).await?),
         None => TaskSubmitService::connect(&url, options).await?,
@@ -237,6 +237,7 @@ async fn open_with(args: &StoreArgs, file: &ProfileFile) -> Result<TaskSubmitSer
     let tasks = tasks.with_limits(limits);
     match history_url(args, file)? {
         Some(url) => {
+            let namespace = tasks.store().namespace().cloned().unwrap_or_default();
             let history = HistoryStore::at(&url, namespace, timeout)?;
             Ok(tasks.with_history(Arc::new(history)))
         }

@@ -1,7 +1,7 @@
 //! URLs of stores: what people may see of one, and whether it names a namespace.
 
 /// The options of a URL whose values are no secrets.
-const HARMLESS: [&str; 21] = [
+const HARMLESS: [&str; 22] = [
     "application_name",
     "assume",
     "ca",
@@ -15,6 +15,7 @@ const HARMLESS: [&str; 21] = [
     "insecure",
     "key",
     "migrate",
+    "pack",
     "replicas",
     "schema",
     "sentinel_user",

@@ -9,7 +9,7 @@ use delayq_plugin::history::{
     Fate, Forget, HistoryCursor, HistoryPage, HistoryQuery, HistoryStore, Life, LifeOutcome,
     TaskHistory,
 };
-use delayq_plugin::{TaskId, TaskType, Timestamp};
+use delayq_plugin::{Namespace, TaskId, TaskType, Timestamp};
 use serde_json::json;
 
 use crate::answer::{CommandResult, Report};
@@ -18,6 +18,7 @@ use crate::consent::ask;
 use crate::failure::Failure;
 use crate::paging::more;
 use crate::span::{read_span, read_time, span};
+use crate::store_url::has_namespace;
 use crate::table::{Table, column};
 use crate::text::{BAD, STRONG, one_line, styled};
 
@@ -194,18 +195,25 @@ impl HistoryArgs {
         }
         let search = self.searched()?;
         let database = self.history.as_ref()?;
-        if search.one_task().is_some() && url(store).is_ok() {
+        let of_store = url(store).ok();
+        // The namespace of a server is in its URL.
+        let is_server = of_store.as_ref().is_some_and(|url| has_namespace(url));
+        if is_server || search.one_task().is_some() && of_store.is_some() {
             return None;
         }
-        Some(async { found(&self.named(database, store)?.search(&search.query()).await?) }.await)
+        let searched = async {
+            let history = named(database, namespace(store)?, store)?;
+            found(&history.search(&search.query()).await?)
+        };
+        Some(searched.await)
     }
+}
 
-    /// The history of a database that the call names.
-    fn named(&self, database: &str, store: &StoreArgs) -> Result<HistoryStore, Failure> {
-        existing_file(database)?;
-        let timeout = store.timeout.unwrap_or(TIMEOUT);
-        Ok(HistoryStore::at(database, namespace(store)?, timeout)?)
-    }
+/// The history of a namespace in a database that the call names.
+fn named(database: &str, namespace: Namespace, store: &StoreArgs) -> Result<HistoryStore, Failure> {
+    existing_file(database)?;
+    let timeout = store.timeout.unwrap_or(TIMEOUT);
+    Ok(HistoryStore::at(database, namespace, timeout)?)
 }
 
 /// Runs the command.
@@ -230,7 +238,8 @@ fn history(
 ) -> Result<TaskHistory, Failure> {
     let mut tasks = operator.tasks().clone();
     if let Some(database) = &args.history {
-        tasks = tasks.with_history(Arc::new(args.named(database, store)?));
+        let namespace = tasks.store().namespace().cloned().unwrap_or_default();
+        tasks = tasks.with_history(Arc::new(named(database, namespace, store)?));
     }
     if let Some(history) = tasks.history() {
         return Ok(history);
