@@ -168,5 +168,9 @@ func sleep(ctx context.Context, wait time.Duration) error {
 
 // millis is a span in whole milliseconds, rounded up so that nothing is early.
 func millis(span time.Duration) string {
-	return strconv.FormatInt(int64((span+time.Millisecond-1)/time.Millisecond), 10)
+	whole := span.Round(time.Millisecond)
+	if whole < span {
+		whole += time.Millisecond
+	}
+	return strconv.FormatInt(whole.Milliseconds(), 10)
 }

@@ -169,13 +169,14 @@ type handled struct {
 }
 
 // invoke runs the handler within the middleware. A panic is an error.
-func (a *App) invoke(ctx context.Context, w *worker, task *Task) (result handled) {
-	result.err = errors.New("the handler has ended its goroutine")
+func (a *App) invoke(ctx context.Context, w *worker, task *Task, ended chan<- handled) {
+	result := handled{err: errors.New("the handler has ended its goroutine")}
 	defer func() {
 		if what := recover(); what != nil {
 			a.config.Logger.Error("a handler has panicked", "task", task, "panic", what, "stack", string(debug.Stack()))
 			result.err = fmt.Errorf("panic: %v", what)
 		}
+		ended <- result
 	}()
 	a.mu.Lock()
 	around := a.around
@@ -189,5 +190,4 @@ func (a *App) invoke(ctx context.Context, w *worker, task *Task) (result handled
 		next = func(ctx context.Context) error { return middleware(ctx, task, inner) }
 	}
 	result.err = next(ctx)
-	return result
 }

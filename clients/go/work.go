@@ -163,7 +163,7 @@ func (p *pool) attempt(t *attempt) {
 	defer let()
 	go t.keep(keeping, stop)
 	ended := make(chan handled, 1)
-	go func() { ended <- p.app.invoke(ctx, t.w, t.task) }()
+	go p.app.invoke(ctx, t.w, t.task, ended)
 	log := p.app.config.Logger.With("task", t.task)
 	var result handled
 	select {
