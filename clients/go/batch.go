@@ -29,18 +29,26 @@ type BatchReceipt struct {
 
 // BatchCounts is how many tasks a batch has, and how many of them have ended in which way.
 type BatchCounts struct {
-	Total, Done, Dead, Cancelled, Expired, Forgotten int
+	Total     int `json:"total"`
+	Done      int `json:"done"`
+	Dead      int `json:"dead"`
+	Cancelled int `json:"cancelled"`
+	Expired   int `json:"expired"`
+	Forgotten int `json:"forgotten"`
 }
 
 // BatchInfo is how far a batch is.
 type BatchInfo struct {
-	State   string       // waiting, cancelled, over or dead
-	Counts  *BatchCounts // nil once it is over: the task that follows has them
+	State   string       `json:"state"`    // waiting, cancelled, over or dead
+	Counts  *BatchCounts `json:"counts"`   // nil once it is over: the task that follows has them
 	IsExact bool         `json:"is_exact"` // false if not every task was looked at
 }
 
-// BatchCancelled is how many tasks never start, and how many are asked to stop.
-type BatchCancelled struct{ Changed, Running int }
+// BatchCancelled is what the cancel of a batch has done.
+type BatchCancelled struct {
+	Changed int `json:"changed"` // tasks that never start
+	Running int `json:"running"` // tasks that are asked to stop
+}
 
 // SendBatch sends a batch. Repeating the whole call creates nothing twice.
 func (a *App) SendBatch(ctx context.Context, batch Batch) (*BatchReceipt, error) {
@@ -91,11 +99,14 @@ type Recurring struct {
 // RecurringInfo is a recurring task as the server has it.
 type RecurringInfo struct {
 	Message
-	ID, Type, Every, Zone string
-	Headers               map[string]string
-	Paused                bool
-	NextAt                Time `json:"next_at"` // zero while it is paused
-	Since                 Time // when it was changed
+	ID      string            `json:"id"`
+	Type    string            `json:"type"`
+	Every   string            `json:"every"`
+	Zone    string            `json:"zone,omitempty"`
+	Headers map[string]string `json:"headers"`
+	Paused  bool              `json:"paused"`
+	NextAt  Time              `json:"next_at"` // zero while it is paused
+	Since   Time              `json:"since"`   // when it was changed
 }
 
 // SetRecurring declares a recurring task or changes it.

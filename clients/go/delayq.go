@@ -58,6 +58,8 @@ type App struct {
 	around  []Middleware
 	workers map[string]*worker
 	pool    *pool
+	// isVirtual: time passes only in the hands of a test.
+	isVirtual bool
 }
 
 // New checks the configuration; it does not connect.

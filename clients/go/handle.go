@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 )
@@ -102,8 +101,7 @@ func (r Retry) after(attempt int) time.Duration {
 	for n := 1; n < attempt && wait < longest && !r.Fixed; n++ {
 		wait *= 2
 	}
-	wait = min(wait, longest)
-	return wait - wait/10 + rand.N(wait/5+1)
+	return min(wait, longest)
 }
 
 func positive[N int | time.Duration](given, usual N) N {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"os/signal"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/delayq/delayq/clients/go/internal/hook"
 )
 
 const (
@@ -297,7 +300,11 @@ func (t *attempt) failure(err error) ending {
 	if isVerdict {
 		how.query["retry_after"] = millis(said.after)
 	} else if retry != nil {
-		how.query["retry_after"] = millis(retry.after(t.task.Attempt))
+		wait := retry.after(t.task.Attempt)
+		if !t.app.isVirtual {
+			wait += rand.N(wait/5+1) - wait/10
+		}
+		how.query["retry_after"] = millis(wait)
 	}
 	if retry != nil {
 		how.query["max_attempts"] = strconv.Itoa(positive(retry.Max, 5))
@@ -326,4 +333,27 @@ func (t *attempt) done(ctx context.Context, reply any) (how ending, err error) {
 	how.what, how.kind = "done-then", jsonType
 	how.body, _ = json.Marshal(form)
 	return how, err
+}
+
+// The package delayqtest runs attempts one by one, without a clock.
+func init() {
+	hook.Virtual = func(app any) { app.(*App).isVirtual = true }
+	hook.Handles = func(app any, taskType string) bool {
+		a := app.(*App)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.workers[taskType] != nil
+	}
+	hook.Attempt = func(app any, claimed []byte) error {
+		a, task, base := app.(*App), new(Task), context.Background()
+		if err := json.Unmarshal(claimed, task); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		w := a.workers[task.Type]
+		a.mu.Unlock()
+		p := &pool{app: a, stopping: base, handlers: base, abandoned: base, reports: base}
+		p.attempt(&attempt{app: a, w: w, task: task, until: time.Now().Add(w.lock)})
+		return nil
+	}
 }
