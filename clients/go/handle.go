@@ -162,6 +162,7 @@ func HandleReply[M, R any](app *App, taskType string, handler func(ctx context.C
 
 // handled is what a handler left.
 type handled struct {
+	ctx   context.Context // within the middleware
 	reply any
 	err   error
 }
@@ -180,6 +181,7 @@ func (a *App) invoke(ctx context.Context, w *worker, task *Task, ended chan<- ha
 	around := a.around
 	a.mu.Unlock()
 	next := func(ctx context.Context) (err error) {
+		result.ctx = ctx
 		result.reply, err = w.run(ctx, task)
 		return err
 	}

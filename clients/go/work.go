@@ -1,6 +1,7 @@
 package delayq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -277,7 +278,7 @@ func (t *attempt) ending(ctx context.Context, result handled) (ending, error) {
 	isVerdict := errors.As(result.err, &said)
 	switch {
 	case result.err == nil:
-		return t.done(ctx, result.reply)
+		return t.done(result)
 	case cause == ErrCancelled:
 		return ending{what: "fail", body: []byte("cancelled")}, nil
 	case isVerdict && said.isRelease:
@@ -313,21 +314,21 @@ func (t *attempt) failure(err error) ending {
 }
 
 // done is the end of a handler that has succeeded, with its reply and the tasks that follow.
-func (t *attempt) done(ctx context.Context, reply any) (how ending, err error) {
-	if how.what = "done"; reply != nil {
-		how.body, how.kind, err = encode(reply)
+func (t *attempt) done(left handled) (how ending, err error) {
+	if how.what = "done"; left.reply != nil {
+		how.body, how.kind, err = encode(left.reply)
 	}
 	if err != nil || len(t.task.then) == 0 {
 		return how, err
 	}
 	for i, job := range t.task.then {
-		t.task.then[i] = t.app.ready(ctx, job, false)
+		t.task.then[i] = t.app.ready(cmp.Or(left.ctx, context.Background()), job, false)
 	}
 	then, err := lines(t.task.then, true)
 	form := map[string]any{"then": then}
-	if reply != nil && how.kind == "" {
+	if left.reply != nil && how.kind == "" {
 		return how, errors.New("a reply of bytes does not go together with Task.Then: reply with a value")
-	} else if reply != nil {
+	} else if left.reply != nil {
 		form["reply"] = json.RawMessage(how.body)
 	}
 	how.what, how.kind = "done-then", jsonType
