@@ -33,7 +33,7 @@ func main() {
 	delayq.Handle(app, "order.cancel", cancel, delayq.Concurrency(4), delayq.Retry{Max: 5})
 
 	// The customer has two seconds here instead of half an hour.
-	receipt, err := app.Send(context.Background(), "order.cancel", Order{42}, delayq.ID("order-42"), delayq.After(2*time.Second))
+	receipt, err := app.Send(context.Background(), "order.cancel", Order{7}, delayq.ID("order-7"), delayq.After(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
