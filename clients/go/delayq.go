@@ -40,7 +40,8 @@ type Config struct {
 	// Patience is how long a call is repeated while the server is away or its answer is lost. The
 	// default is 30 s. A negative one means that every call is sent once.
 	Patience time.Duration
-	// Grace is how long running handlers may take after a stop. The default is 20 s.
+	// Grace is how long running handlers may take after a stop. The default is 20 s; a negative one
+	// means that they are told to stop at once.
 	Grace time.Duration
 	// HTTPClient carries the requests. The default is one without HTTP/2 and without redirects.
 	HTTPClient *http.Client

@@ -331,3 +331,18 @@ func TestTheHistoryOfATask(t *testing.T) {
 	}
 	t.Error("its life does not come into the history")
 }
+
+func TestAReplyThatIsTooLongFailsTheAttempt(t *testing.T) {
+	app, kind := newApp(t, theServer(t).url), typeOf(t)
+	delayq.HandleReply(app, kind, func(context.Context, int) (string, error) {
+		return strings.Repeat("x", 70_000), nil
+	}, delayq.Retry{Max: 1})
+	work(t, app)
+	if _, err := app.SendMany(ctx, []delayq.Job{{Type: kind, Message: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := app.Send(ctx, kind, 1, delayq.Wait(20*time.Second))
+	if !errors.Is(err, delayq.ErrDead) || !strings.Contains(err.Error(), "64 KiB") && !strings.Contains(err.Error(), "65536") {
+		t.Error(err)
+	}
+}

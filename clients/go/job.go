@@ -103,7 +103,10 @@ func Wait(longest time.Duration) Option { return func(j *Job) { j.wait = longest
 
 // ready is the job after the hooks, under an id that makes every repetition harmless.
 func (a *App) ready(ctx context.Context, job Job, makesID bool) Job {
-	job.headers, job.fields = maps.Clone(job.headers), maps.Clone(job.fields)
+	sent := job
+	job = NewJob(sent.Type, sent.Message, ID(sent.id), Wait(sent.wait))
+	maps.Copy(job.headers, sent.headers)
+	maps.Copy(job.fields, sent.fields)
 	a.mu.Lock()
 	hooks := a.onSend
 	a.mu.Unlock()

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/delayq/delayq/clients/go/internal/hook"
 )
 
 const (
@@ -188,9 +186,12 @@ func (p *pool) attempt(t *attempt) {
 	if err == nil {
 		err = t.report(p.reports, how)
 	}
-	if err != nil && how.what != "fail" {
-		log.Warn("the end of an attempt is refused", "error", err)
-		_ = t.report(p.reports, t.failure(err))
+	if err != nil && how.what != "fail" { // such as a reply that is too long
+		log.Warn("the end of an attempt is refused, so it has failed", "error", err)
+		err = t.report(p.reports, t.failure(err))
+	}
+	if err != nil {
+		log.Error("the end of an attempt cannot be reported", "error", err)
 	}
 }
 
@@ -334,27 +335,4 @@ func (t *attempt) done(left handled) (how ending, err error) {
 	how.what, how.kind = "done-then", jsonType
 	how.body, _ = json.Marshal(form)
 	return how, err
-}
-
-// The package delayqtest runs attempts one by one, without a clock.
-func init() {
-	hook.Virtual = func(app any) { app.(*App).isVirtual = true }
-	hook.Handles = func(app any, taskType string) bool {
-		a := app.(*App)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.workers[taskType] != nil
-	}
-	hook.Attempt = func(app any, claimed []byte) error {
-		a, task, base := app.(*App), new(Task), context.Background()
-		if err := json.Unmarshal(claimed, task); err != nil {
-			return err
-		}
-		a.mu.Lock()
-		w := a.workers[task.Type]
-		a.mu.Unlock()
-		p := &pool{app: a, stopping: base, handlers: base, abandoned: base, reports: base}
-		p.attempt(&attempt{app: a, w: w, task: task, until: time.Now().Add(w.lock)})
-		return nil
-	}
 }
