@@ -84,7 +84,7 @@ func (a *App) try(ctx context.Context, r request, into any) (answer, *Error) {
 		}
 		address += "/" + strings.ReplaceAll(url.QueryEscape(segment), "+", "%20")
 	}
-	sent, err := http.NewRequestWithContext(limited, r.method, address+"?"+r.query.Encode(), bytes.NewReader(r.body))
+	sent, err := http.NewRequestWithContext(limited, r.method, address, bytes.NewReader(r.body))
 	if err != nil {
 		return answer{}, refuse("the request cannot be sent: %v", err)
 	}
@@ -93,6 +93,7 @@ func (a *App) try(ctx context.Context, r request, into any) (answer, *Error) {
 			sent.Header.Set(name, value)
 		}
 	}
+	sent.URL.RawQuery = r.query.Encode()
 	sent.Header.Set("Authorization", "Bearer "+a.config.Token)
 	sent.Header.Set("User-Agent", "delayq-go")
 	unlink := func() bool { return true }
