@@ -78,8 +78,7 @@ public class Driver {
             if (isOrdered) answer(asked);
             else calls.execute(() -> answer(asked));
         }
-        if (!works) return;
-        Thread.currentThread().join();
+        if (works) app.stop();
     }
 
     private static void answer(JsonNode asked) {

@@ -175,7 +175,7 @@ final class Attempt implements TaskContext, Runnable {
         if (failure instanceof RetryAfter error) {
             return End.of("fail", query + "&retry_after=" + error.after.toMillis(), cut(error.getMessage()));
         }
-        if (retry != null) query += "&retry_after=" + retry.waitMillis(task.attempt);
+        if (retry != null) query += "&retry_after=" + retry.waitMillis(task.attempt, app.timer == null);
         return End.of("fail", query, cut(failure.toString()));
     }
 

@@ -31,9 +31,9 @@ public record Retry(int max, Duration firstWait, Duration maxWait, boolean isFix
         return new Retry(attempts, wait, wait, true);
     }
 
-    long waitMillis(int attempt) {
+    long waitMillis(int attempt, boolean isExact) {
         double wait = firstWait.toMillis() * (isFixed ? 1 : Math.pow(2, Math.max(0, attempt - 1)));
-        double jitter = 0.9 + 0.2 * ThreadLocalRandom.current().nextDouble();
+        double jitter = isExact ? 1 : 0.9 + 0.2 * ThreadLocalRandom.current().nextDouble();
         return Math.round(Math.min(wait, maxWait.toMillis()) * jitter);
     }
 }

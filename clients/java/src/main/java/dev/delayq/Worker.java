@@ -48,7 +48,7 @@ final class Worker<M> implements Runnable {
         try {
             decoded = Json.read(app.mapper, message, messageType);
         } catch (DelayqException error) {
-            throw new Dead("the message " + error.detail(), error);
+            throw new Dead("the message is " + error.detail(), error);
         }
         return handler.handle(decoded, cx);
     }
@@ -131,6 +131,11 @@ final class Worker<M> implements Runnable {
             app.log(INFO, attempt + " is given back: " + error.getMessage(), null);
             attempt.giveBack().whenComplete((answer, failure) -> ended(attempt));
         }
+    }
+
+    /** Runs one task on this thread. */
+    void runNow(Claimed task) {
+        new Attempt(app, this, task, System.nanoTime()).run();
     }
 
     void ended(Attempt attempt) {
