@@ -49,7 +49,9 @@ class GuideTest {
         }
     }
 
-    private static void run(Server server, String program) throws Exception {
+    private boolean worked;
+
+    private void run(Server server, String program) throws Exception {
         Matcher named = CLASS.matcher(program);
         String name = named.find() ? named.group(1) : "Snippet";
         String source = name.equals("Snippet") ? SNIPPET.formatted(program) : program;
@@ -71,6 +73,9 @@ class GuideTest {
         }
         assertTrue(process.waitFor(30, TimeUnit.SECONDS), source);
         assertEquals(0, process.exitValue(), source + Files.readString(log));
-        if (name.equals("Work")) assertTrue(Files.readString(log).contains("cancel order 42"), Files.readString(log));
+        if (name.equals("Work") && !worked) {
+            worked = true;
+            assertTrue(Files.readString(log).contains("cancel order 42"), Files.readString(log));
+        }
     }
 }

@@ -66,7 +66,7 @@ class ServerTest extends Sentences {
     }
 
     private static void await(String type, String id, App app, State state) throws Exception {
-        for (int tries = 0; tries < 100 && !app.find(type, id).orElseThrow().state().equals(state); tries++) {
+        for (int tries = 0; tries < 300 && !app.find(type, id).orElseThrow().state().equals(state); tries++) {
             TimeUnit.MILLISECONDS.sleep(50);
         }
         assertEquals(state, app.find(type, id).orElseThrow().state());
