@@ -93,7 +93,7 @@ final class Bulk {
 
     private void read(List<Integer> open, Answer answer) {
         String[] said = new String(answer.body(), StandardCharsets.UTF_8).split("\n");
-        Problem lost = new Problem("unreachable", 0, "no answer", "the answer has no line for it", true, null);
+        Problem lost = new Problem("in-doubt", 0, "no answer", "the answer has no line for it", true, null);
         for (int index = 0; index < open.size(); index++) {
             SendResult result = new SendResult(null, DelayqException.of(lost, true, null));
             if (index < said.length && !said[index].isBlank()) {

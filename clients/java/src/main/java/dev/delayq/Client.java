@@ -80,7 +80,7 @@ record Client(Wire wire, Duration timeout, Duration patience) {
     static boolean isRepeated(DelayqException error) {
         return switch (error.status()) {
             case 408, 429, 502, 503, 504, 507 -> true;
-            default -> error.kind().equals("unreachable");
+            default -> error.status() == 0 && error.isRepeatable();
         };
     }
 
@@ -96,7 +96,8 @@ record Client(Wire wire, Duration timeout, Duration patience) {
         }
         boolean isSent = !(error instanceof ConnectException || error instanceof HttpConnectTimeoutException);
         String text = (isSent ? "the answer was lost: " : "the server is not reached: ") + error;
-        return DelayqException.of(new Problem("unreachable", 0, "no answer", text, true, null), isSent, error);
+        String kind = isSent ? "in-doubt" : "unavailable";
+        return DelayqException.of(new Problem(kind, 0, "no answer", text, true, null), isSent, error);
     }
 
     static DelayqException refusal(Answer answer) {
