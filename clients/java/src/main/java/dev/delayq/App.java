@@ -8,7 +8,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.delayq.Wire.Answer;
 import dev.delayq.Wire.Request;
 import java.net.URI;
+import java.net.URLEncoder;
 import java.net.http.HttpClient;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneId;
@@ -62,7 +64,7 @@ public class App implements AutoCloseable {
         mapper = options.mapper;
         threads = options.threads;
         grace = options.grace;
-        timer = wire instanceof Wire.Http ? Executors.newSingleThreadScheduledExecutor(App::daemon) : null;
+        timer = wire instanceof Memory ? null : Executors.newSingleThreadScheduledExecutor(App::daemon);
         if (IS_TRACED) arounds.add(Tracing::around);
     }
 
@@ -201,23 +203,29 @@ public class App implements AutoCloseable {
 
     /** Sends a task; the future ends with the receipt or a {@link DelayqException}. */
     public CompletableFuture<Receipt> sendAsync(Task task) {
-        Task named = task.named();
+        try {
+            return client.call(creation(traced(task.named())), client.timeout())
+                    .thenApply(answer -> Json.read(answer.body(), Receipt.class));
+        } catch (DelayqException invalid) {
+            return CompletableFuture.failedFuture(invalid);
+        }
+    }
+
+    private Request creation(Task task) {
         Map<String, String> headers = new LinkedHashMap<>();
         if (!(task.message instanceof byte[])) headers.put("Content-Type", "application/json");
-        traced(named).headers.forEach((name, value) -> {
+        task.headers.forEach((name, value) -> {
             if (!value.matches("[ -~\\t]*")) throw DelayqException.invalid("the header " + name + " is not ASCII", null);
             headers.put(name.equals("content-type") ? "Content-Type" : "Delayq-Header-" + name, value);
         });
         StringBuilder query = new StringBuilder();
-        named.options.forEach((name, value) -> {
-            String text = String.valueOf(value);
-            String part = text.isEmpty() ? "" : Json.part(text);
-            if (!name.equals("id")) query.append(query.isEmpty() ? "?" : "&").append(name).append("=").append(part);
+        task.options.forEach((name, value) -> {
+            String text = URLEncoder.encode(String.valueOf(value), StandardCharsets.UTF_8);
+            if (!name.equals("id")) query.append(query.isEmpty() ? "?" : "&").append(name).append("=").append(text);
         });
-        String path = named.id() == null ? "/types/" + Json.part(task.type) + "/tasks" : place(task.type, named.id());
-        String method = named.id() == null ? "POST" : "PUT";
-        var request = new Request(method, path + query, headers, named.body(mapper));
-        return client.call(request, client.timeout()).thenApply(answer -> Json.read(answer.body(), Receipt.class));
+        boolean isNamed = task.id() != null;
+        String path = isNamed ? place(task.type, task.id()) : "/types/" + Json.part(task.type) + "/tasks";
+        return new Request(isNamed ? "PUT" : "POST", path + query, headers, task.body(mapper));
     }
 
     private static Task traced(Task task) {

@@ -63,9 +63,10 @@ final class Json {
         }
     }
 
+    /** JSON in one line, as {@code /bulk} takes it. */
     static byte[] write(ObjectMapper mapper, Object value) {
         try {
-            return mapper.writeValueAsBytes(value);
+            return mapper.writer().without(SerializationFeature.INDENT_OUTPUT).writeValueAsBytes(value);
         } catch (JsonProcessingException error) {
             throw DelayqException.invalid("the message cannot be written as JSON: " + error.getOriginalMessage(), error);
         }

@@ -68,7 +68,7 @@ class GuideTest {
         builder.environment().put("DELAYQ_TOKEN", Server.TOKEN);
         Process process = builder.redirectErrorStream(true).redirectOutput(log.toFile()).start();
         if (source.contains("app.run();")) {
-            TimeUnit.SECONDS.sleep(3);
+            for (int tries = 0; tries < 80 && Files.size(log) == 0; tries++) TimeUnit.MILLISECONDS.sleep(100);
             process.destroy();
         }
         assertTrue(process.waitFor(30, TimeUnit.SECONDS), source);

@@ -12,6 +12,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -98,10 +99,11 @@ class ServerTest extends Sentences {
     void aServerThatIsAwayEndsTheLock() throws Exception {
         try (Server other = new Server(); App away = other.app().patience(Duration.ofSeconds(20)).build()) {
             LinkedBlockingQueue<String> seen = new LinkedBlockingQueue<>();
+            AtomicInteger begun = new AtomicInteger(); // a server that dies may use up no attempt
             away.task("lose", String.class, TaskOptions.defaults().lock(Duration.ofSeconds(1)), (text, cx) -> {
                 cx.onStop(why -> seen.add(why.name()));
                 seen.add("begins");
-                if (cx.attempt() == 1) Thread.sleep(60_000);
+                if (begun.incrementAndGet() == 1) Thread.sleep(60_000);
             });
             away.start();
             away.send(Task.of("lose", "x").id("a"));
@@ -137,6 +139,34 @@ class ServerTest extends Sentences {
             await("end", "a", away, State.DONE);
             assertEquals(1, away.find("end", "a").orElseThrow().attempt());
         }
+    }
+
+    @Test
+    void lostAnswersDoNoHarm() throws Exception {
+        App.Builder options = server.app();
+        Wire http = new Wire.Http(java.net.http.HttpClient.newHttpClient(), server.url, Server.TOKEN);
+        AtomicInteger requests = new AtomicInteger();
+        Wire lossy = (request, timeout) -> {
+            boolean isLost = !request.path().contains("/claim") && requests.incrementAndGet() % 2 == 1;
+            return http.send(request, timeout).thenApply(answer -> {
+                if (isLost) throw new java.io.UncheckedIOException(new java.io.IOException("cut off"));
+                return answer;
+            });
+        };
+        List<Integer> attempts = new java.util.concurrent.CopyOnWriteArrayList<>();
+        try (App far = new App(options, lossy)) {
+            far.task("lossy", Integer.class, TaskOptions.defaults().concurrency(4), (row, cx) -> attempts.add(cx.attempt()));
+            far.start();
+            for (int row = 0; row < 10; row++) far.send("lossy", row);
+            List<Task> more = java.util.stream.IntStream.range(0, 10).mapToObj(row -> Task.of("lossy", row)).toList();
+            for (SendResult result : far.sendMany(more)) {
+                assertTrue(result.isAccepted());
+                await("lossy", result.receipt().id(), app, State.DONE);
+            }
+            far.setRecurring("lossy", "1h", Task.of("lossy", 1));
+            far.removeRecurring("lossy");
+        }
+        assertEquals(java.util.Collections.nCopies(20, 1), attempts);
     }
 
     @Test
