@@ -463,11 +463,11 @@ public class App implements AutoCloseable {
         }
         if (isIdle(grace)) return;
         running().forEach(attempt -> attempt.stop(Stop.SHUTDOWN));
-        if (isIdle(Duration.ofSeconds(2))) return;
+        if (isIdle(Duration.ofSeconds(1))) return;
         var back = running().stream().map(Attempt::giveBack).toArray(CompletableFuture[]::new);
-        CompletableFuture.allOf(back).completeOnTimeout(null, 5, java.util.concurrent.TimeUnit.SECONDS)
+        CompletableFuture.allOf(back).completeOnTimeout(null, 4, java.util.concurrent.TimeUnit.SECONDS)
                 .exceptionally(error -> null).join();
-        isIdle(Duration.ofSeconds(back.length == 0 ? 0 : 3));
+        isIdle(Duration.ofSeconds(back.length == 0 ? 0 : 2));
     }
 
     private List<Attempt> running() {

@@ -22,7 +22,7 @@ public final class Webhook {
     private final List<byte[]> keys = new ArrayList<>();
     private final long tolerance;
 
-    /** A verified push. {@code webhookId} is the same in every attempt of a task. */
+    /** A verified push. {@code webhookId} is the same in every attempt of a task; the signature covers it and the body. */
     public record Push(
             String webhookId, String namespace, String type, String id, int attempt, long fence, Instant dueAt,
             Map<String, String> headers, byte[] body) {
@@ -66,7 +66,7 @@ public final class Webhook {
         return verify(small::get, ofTask, body);
     }
 
-    /** Verifies a request by a look-up of its headers, such as {@code request::getHeader}. */
+    /** Verifies a request by a look-up of its headers, such as {@code request::getHeader}. The push has no headers of the task then. */
     public Push verify(Function<String, String> header, byte[] body) {
         return verify(header, Map.of(), body);
     }
