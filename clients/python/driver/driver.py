@@ -15,9 +15,7 @@ import time
 from datetime import datetime
 from typing import Any, TypedDict
 
-from delayq import (
-    App, Context, Dead, DelayqError, Job, Later, Retry, RetryAfter, Webhook,
-)  # fmt: skip
+from delayq import App, Context, Dead, DelayqError, Job, Later, Retry, RetryAfter, Webhook
 from delayq.values import seconds
 
 logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s %(message)s")
@@ -107,7 +105,7 @@ async def act(order: Order, cx: Context) -> Any:
     if do == "sleep":
         await asyncio.sleep(seconds(order["for"]))
     if do == "block":
-        time.sleep(seconds(order["for"]))  # noqa: ASYNC251: to see what a block does
+        time.sleep(seconds(order["for"]))  # noqa: ASYNC251
     if do == "then":
         cx.then(order["type"], order.get("message"), id=order.get("id"))
     if do == "send":
@@ -127,8 +125,7 @@ def the_app(**options: Any) -> App:
 
 
 def job(line: dict[str, Any]) -> Job:
-    names = {field.name for field in dataclasses.fields(Job)}
-    return Job(**{name: value for name, value in line.items() if name in names})
+    return Job(**line)
 
 
 def receipt(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import json
 import os
@@ -12,48 +11,31 @@ import ssl
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypedDict, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Union
 
 from . import tracing
-from .errors import DelayqError, InvalidInput, NotFound, Unavailable, of_problem
+from .context import log
+from .errors import DelayqError, NotFound, lost, of_answer
+from .handler import Around, Handler
 from .transport import Backoff, LoopThread, Transport, address, repeats, segment
 from .values import (
-    Batch, BatchCancelled, BatchState, Changed, Job, Life, Receipt, Recurring, Reply, Retry, Span,
-    Task, Time, moment, read, seconds, written_span, written_time,
+    Batch, BatchState, Changed, Job, Life, Receipt, Recurring, Reply, Retry, Span, Task, Time, read,
+    seconds,
 )  # fmt: skip
-from .context import log
-from .handler import Around, Handler
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from typing_extensions import Unpack
+
+    from .values import Options
 
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Operation = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+Sent = Union[Receipt, DelayqError]
 LINES, LINE_BYTES = 1000, 1 << 20
-
-
-class Options(TypedDict, total=False):
-    """The options of a send, which are the fields of a `Job`."""
-
-    id: str | None
-    after: Span | None
-    at: Time | None
-    on_conflict: Literal["reject", "keep", "replace"] | None
-    debounce: Span | None
-    max_wait: Span | None
-    throttle: Span | None
-    expires_after: Span | None
-    expires_at: Time | None
-    group: str | None
-    project: str | None
-    headers: dict[str, str]
-    again_if_running: bool
 
 
 def blocking(work: Operation[P, T]) -> Callable[Concatenate[Any, P], T]:
@@ -61,11 +43,7 @@ def blocking(work: Operation[P, T]) -> Callable[Concatenate[Any, P], T]:
 
     @functools.wraps(work)
     def call(self: App, /, *args: P.args, **named: P.kwargs) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if asyncio._get_running_loop():
             name = work.__name__.lstrip("_")
             text = f"app.{name} blocks the event loop: write await app.a{name}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -96,19 +74,12 @@ class App:
     """
 
     def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        namespace: str | None = None,
-        timeout: Span = 10,
-        patience: Span = 30,
-        grace: Span = 20,
-        tls: ssl.SSLContext | None = None,
-        trace_own_ids: bool = False,
-    ) -> None:
-        self._address = address(url, token, namespace)
-        self._timeout, self._patience, self._tls = seconds(timeout), seconds(patience), tls
+        self, url: str | None = None, token: str | None = None, *, namespace: str | None = None,
+        timeout: Span = 10, patience: Span = 30, grace: Span = 20,
+        tls: ssl.SSLContext | None = None, trace_own_ids: bool = False,
+    ) -> None:  # fmt: skip
+        place, spans = address(url, token, namespace), (seconds(timeout), seconds(patience))
+        self._make = functools.partial(Transport, *place, *spans, tls)
         self._grace, self._trace_own_ids = seconds(grace), trace_own_ids
         self._handlers: dict[str, Handler] = {}
         self._around: list[Around] = []
@@ -116,14 +87,10 @@ class App:
         self._worker: Worker | None = None
         self._guard = threading.Lock()
 
-    # The thread of the requests.
-
     def _io(self) -> LoopThread:
         with self._guard:
             if self._thread is None or self._thread.pid != os.getpid():  # after a fork
-                self._thread = LoopThread("delayq")
-                patience = (self._timeout, self._patience, self._tls)
-                self._transport = Transport(*self._address, *patience)
+                self._thread, self._transport = LoopThread("delayq"), self._make()
             return self._thread
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -134,107 +101,71 @@ class App:
 
     async def _call(self, method: str, path: str, **parts: Any) -> Any:
         answer = await self._transport.call(method, path, **parts)
-        return answer.json() if answer.status_code != 204 else None
+        return answer.json() if answer.content else None
 
     # Sending.
 
     async def _send(
-        self,
-        type: str,
-        message: Any = None,
-        *,
-        wait: Span | None = None,
+        self, type: str, message: Any = None, *, wait: Span | None = None,
         **options: Unpack[Options],
-    ) -> Receipt:
+    ) -> Receipt:  # fmt: skip
         """Sends a task, and with `wait` waits so long for its reply.
 
         Without an `id` the task gets a random one, so that a lost answer does no harm.
         """
         job = self._ready(Job(type, message, **options))
-        if tidy(job):
-            content, headers = job.content()
-            names = {name if name == "content-type" else f"delayq-header-{name}": value
-                     for name, value in headers.items()}  # fmt: skip
-            facts = await self._call(
-                "PUT", place(type, str(job.id)), params=job.options(), content=content, headers=names
-            )
-        else:
-            (answer,) = await self._send_many([job])
-            if isinstance(answer, DelayqError):
-                raise answer
-            facts = vars(answer) | {"due_at": answer.due_at and written_time(answer.due_at)}
-        receipt = read(Receipt, facts)
+        names = {
+            name if name == "content-type" else f"delayq-header-{name}": value
+            for name, value in job.headers.items()
+        }
+        facts = await self._call(
+            "PUT", place(type, job.id or ""), params=job.options, content=job.content, headers=names
+        )
         if wait is None:
-            return receipt
-        reply = await self._reply(type, receipt.id, wait)
-        state = receipt.state if reply.state == "pending" else reply.state
-        return Receipt(**vars(receipt) | {"reply": reply, "state": state})
+            return read(Receipt, facts)
+        reply = await self._reply(type, facts["id"], wait)
+        state = facts.get("state") if reply.state == "pending" else reply.state
+        return read(Receipt, {**facts, "state": state, "reply": reply})
 
     def _ready(self, job: Job) -> Job:
-        has_own_id = job.id is not None
-        job = job.with_id()
         # The same request with another trace would be another one, and a conflict.
-        if not has_own_id or self._trace_own_ids:
-            headers = {**tracing.of_current_span(), **job.headers}
-            return dataclasses.replace(job, headers=headers)
-        return job
+        is_traced = job.id is None or self._trace_own_ids
+        return job.with_id(tracing.of_current_span() if is_traced else {})
 
-    async def _send_many(self, jobs: Iterable[Job]) -> list[Receipt | DelayqError]:
+    async def _send_many(self, jobs: Iterable[Job]) -> list[Sent]:
         """Sends many tasks. Each has a receipt or an error, in the order of the tasks."""
-        answers: dict[int, Receipt | DelayqError] = {}
-        jobs, lines = list(jobs), []
-        for index, job in enumerate(jobs):
-            try:
-                line = json.dumps(self._ready(job).line(), ensure_ascii=False)
-                lines.append(line.encode() + b"\n")
-            except InvalidInput as error:
-                answers[index] = error
-                lines.append(b"")
-        left = [index for index in range(len(jobs)) if lines[index]]
-        end, backoff = time.monotonic() + self._patience, Backoff()
+        jobs = [self._ready(job) for job in jobs]
+        lines = [json.dumps(job.line(typed=False)).encode() + b"\n" for job in jobs]
+        answers: list[Sent] = [lost("there was no answer", True)] * len(jobs)
+        end, backoff = time.monotonic() + self._transport.patience, Backoff()
         while True:
-            asked = 0.0
+            left = [index for index, answer in enumerate(answers) if repeats(answer)]
             for chunk in chunks(left, jobs, lines):
                 await self._send_chunk(jobs[chunk[0]].type, chunk, lines, answers)
-            left = []
-            for index, answer in answers.items():
-                if isinstance(answer, DelayqError) and repeats(answer):
-                    left.append(index)
-                    asked = max(asked, answer.retry_after or 0)
-            wait = backoff.next(asked)
-            if not left or time.monotonic() + wait > end:
-                return [answers[index] for index in range(len(jobs))]
+            again = [answer for answer in answers if repeats(answer)]
+            wait = max(map(backoff.next, again[:1] + again[-1:]), default=0)
+            if not again or time.monotonic() + wait > end:
+                return answers
             await asyncio.sleep(wait)
 
     async def _send_chunk(
-        self,
-        type: str,
-        chunk: list[int],
-        lines: list[bytes],
-        answers: dict[int, Receipt | DelayqError],
+        self, type: str, chunk: list[int], lines: list[bytes], answers: list[Sent]
     ) -> None:
-        body = b"".join(lines[index] for index in chunk)
-        headers = {"content-type": "application/x-ndjson"}
-        path = f"/types/{segment(type)}/bulk"
-        said: list[bytes] = []
-        problem: DelayqError = Unavailable("there was no answer for it", kind="in-doubt")
-        problem.is_in_doubt = problem.is_repeatable = True
+        path, headers = f"/types/{segment(type)}/bulk", {"content-type": "application/x-ndjson"}
+        body, said = b"".join(lines[index] for index in chunk), b""
+        problem: DelayqError = lost("there was no answer for it", True)
         try:
-            answer = await self._transport.once(
-                "POST", path, content=body, headers=headers, longer=20
-            )
-            said = answer.content.splitlines()
+            sent = self._transport.once("POST", path, content=body, headers=headers, longer=20)
+            said = (await sent).content
         except DelayqError as error:
             problem = error
         for index in chunk:
             answers[index] = problem
-        for facts in (json.loads(line) for line in said):
-            index = facts["line"] - 1
-            if index < len(chunk) and "problem" in facts:
-                refusal = facts["problem"]
-                answers[chunk[index]] = of_problem(refusal["status"], refusal)
-            elif index < len(chunk):
-                answers[chunk[index]] = read(Receipt, facts)
+        for facts in map(json.loads, said.splitlines()):
+            index, refusal = chunk[min(facts["line"], len(chunk)) - 1], facts.get("problem")
+            answers[index] = (
+                of_answer(refusal["status"], refusal) if refusal else read(Receipt, facts)
+            )
 
     # Tasks that were sent.
 
@@ -246,8 +177,7 @@ class App:
         self, type: str, id: str, *, after: Span | None = None, at: Time | None = None
     ) -> Changed:
         """Moves a scheduled task to another time."""
-        times = {"delay": written_span(after), "at": written_time(at)}
-        params = {name: value for name, value in times.items() if value is not None}
+        params = Job(type, after=after, at=at).options
         return await self._change("POST", place(type, id, "/reschedule"), params=params)
 
     async def _run_now(self, type: str, id: str) -> Changed:
@@ -256,12 +186,11 @@ class App:
 
     async def _update(self, type: str, id: str, message: Any) -> Changed:
         """Replaces the message of a scheduled task."""
-        content, headers = Job(type, message).content()
-        path = place(type, id, "/message")
-        return await self._change("PUT", path, content=content, headers=headers)
+        job, path = Job(type, message), place(type, id, "/message")
+        return await self._change("PUT", path, content=job.content, headers=job.headers)
 
     async def _change(self, method: str, path: str, **parts: Any) -> Changed:
-        return read(Changed, {"outcome": "changed", **await self._call(method, path, **parts)})
+        return read(Changed, await self._call(method, path, **parts), outcome="changed")
 
     async def _find(self, type: str, id: str) -> Task | None:
         """The task, or None if it is unknown or forgotten."""
@@ -275,8 +204,7 @@ class App:
         end = time.monotonic() + seconds(wait)
         while True:
             left = max(0.0, min(end - time.monotonic(), 30.0))
-            params = {"wait": round(left * 1000)}
-            path = place(type, id, "/reply")
+            params, path = {"wait": round(left * 1000)}, place(type, id, "/reply")
             try:
                 answer = await self._transport.call("GET", path, params=params, longer=left)
             except DelayqError as error:
@@ -286,10 +214,9 @@ class App:
             if answer.status_code == 204:
                 return Reply("done")
             if answer.status_code != 202:
-                kind = answer.headers.get("content-type", "")
-                is_json = kind.partition(";")[0].strip() == "application/json"
+                is_json = answer.headers.get("content-type", "").startswith("application/json")
                 value = answer.json() if is_json else answer.content
-                return Reply("done", value, body=answer.content, content_type=kind)
+                return Reply("done", value, body=answer.content)
             if time.monotonic() >= end:
                 return Reply("pending")
 
@@ -304,10 +231,8 @@ class App:
         self, name: str, tasks: Iterable[Job], then: Job, *, wait_for_dead: bool = False
     ) -> Batch:
         """Sends tasks of any types, and one more that is created once all of them have ended."""
-        form = {"tasks": [job.typed_line() for job in tasks], "then": then.typed_line()}
-        if wait_for_dead:
-            form["wait_for_dead"] = True
-        path = f"/batches/{segment(name)}"
+        form: dict[str, Any] = {"tasks": [job.line() for job in tasks], "then": then.line()}
+        form["wait_for_dead"], path = wait_for_dead, f"/batches/{segment(name)}"
         return read(Batch, await self._call("PUT", path, json=form, longer=50))
 
     async def _batch_state(self, name: str) -> BatchState | None:
@@ -317,26 +242,18 @@ class App:
         except NotFound:
             return None
 
-    async def _cancel_batch(self, name: str) -> BatchCancelled:
-        """Cancels the tasks of a batch that have not ended; the one that follows does not come."""
+    async def _cancel_batch(self, name: str) -> int:
+        """Cancels what has not ended of a batch, and says how many; no task follows then."""
         said = await self._call("DELETE", f"/batches/{segment(name)}", longer=50)
-        return read(BatchCancelled, said)
+        return int(said["changed"])
 
     async def _set_recurring(
-        self,
-        id: str,
-        type: str,
-        every: str,
-        message: Any = None,
-        *,
-        zone: str | None = None,
-        headers: dict[str, str] | None = None,
-        group: str | None = None,
-        paused: bool = False,
-    ) -> Recurring:
+        self, id: str, type: str, every: str, message: Any = None, *, zone: str | None = None,
+        headers: dict[str, str] | None = None, group: str | None = None, paused: bool = False,
+    ) -> Recurring:  # fmt: skip
         """Declares or changes a recurring task. `every` is five fields of cron, or such as 15m."""
-        line = Job(type, message, headers=headers or {}, group=group).typed_line()
-        form = {**line, "every": every, "paused": paused} | ({"zone": zone} if zone else {})
+        line = Job(type, message, headers=headers, group=group).line()
+        form = {**line, "every": every, "zone": zone, "paused": paused}
         return read(Recurring, await self._call("PUT", f"/recurring/{segment(id)}", json=form))
 
     async def _pause_recurring(self, id: str) -> Recurring:
@@ -397,9 +314,8 @@ class App:
 
         def register(function: F) -> F:
             if type in self._handlers:
-                raise InvalidInput(f"the type {type} has a handler already")
-            handler = Handler(type, function, concurrency, lock, retry)
-            self._handlers[type] = handler
+                raise ValueError(f"the type {type} has a handler already")
+            handler = self._handlers[type] = Handler(type, function, concurrency, lock, retry)
             if self._worker:
                 self._worker.add(handler)
             return function
@@ -467,7 +383,7 @@ class App:
         """Stops working and closes the connections. Another call opens them again."""
         self.stop()
         if self._thread and self._thread.pid == os.getpid():
-            self._run(self._transport.close())
+            self._run(self._transport.http.aclose())
             self._thread.stop()
         self._thread = None
 
@@ -478,26 +394,16 @@ class App:
         self.close()
 
 
-def tidy(job: Job) -> bool:
-    """True if the task can be sent as a request of its own; else it takes a line of JSON."""
-    names, values = job.headers, job.headers.values()
-    is_plain = all(name.isascii() and name.replace("-", "").isidentifier() for name in names)
-    is_plain &= all(one.isascii() and one.isprintable() and one == one.strip() for one in values)
-    return is_plain and job.id not in (".", "..")
-
-
-def chunks(left: list[int], jobs: list[Job], lines: list[bytes]) -> Iterable[list[int]]:
+def chunks(left: list[int], jobs: list[Job], lines: list[bytes]) -> Iterator[list[int]]:
     """The jobs by type, in requests that are not too long."""
-    kinds: dict[str, list[int]] = {}
-    for index in left:
-        kinds.setdefault(jobs[index].type, []).append(index)
-    for indexes in kinds.values():
-        chunk: list[int] = []
-        size = 0
-        for index in indexes:
-            if chunk and (len(chunk) == LINES or size + len(lines[index]) > LINE_BYTES):
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(index)
-            size += len(lines[index])
+    chunk: list[int] = []
+    size = 0
+    for index in sorted(left, key=lambda one: jobs[one].type):
+        is_other = bool(chunk) and jobs[chunk[0]].type != jobs[index].type
+        if chunk and (is_other or len(chunk) == LINES or size + len(lines[index]) > LINE_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(index)
+        size += len(lines[index])
+    if chunk:
         yield chunk

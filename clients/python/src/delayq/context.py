@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from .values import Job, Span, moment, seconds
+from .values import Job, Span, message_of, moment, seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .app import Options
+    from .values import Options
 
 log = logging.getLogger("delayq")
 Reason = Literal["cancelled", "lost", "shutdown"]
@@ -41,11 +39,7 @@ class RetryAfter(Exception):
 
 
 class Stopped(Exception):
-    """A wait of `cx.sleep` was ended: the attempt shall stop. It has the reason."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A wait of `cx.sleep` has ended early: the attempt shall stop."""
 
 
 class Context:
@@ -56,18 +50,15 @@ class Context:
     """
 
     def __init__(self, facts: dict[str, Any]) -> None:
-        text = facts.get("message")
-        coded = facts.get("message_base64") or ""
-        self.message: bytes = base64.b64decode(coded) if text is None else text.encode()
         self.type: str = facts["type"]
         self.id: str = facts["id"]
         self.attempt: int = facts["attempt"]
         self.fence: int = facts["fence"]
-        self.due_at: datetime = moment(facts["due_at"])
-        self.submitted_at: datetime = moment(facts["submitted_at"])
+        self.due_at, self.submitted_at = moment(facts["due_at"]), moment(facts["submitted_at"])
         self.headers: dict[str, str] = facts["headers"]
-        self.group: str | None = self.headers.get("group")
+        self.group = self.headers.get("group")
         self.last_error: str | None = facts.get("last_error")
+        self.message = message_of(facts)
         self.cancelled, self.lost, self.stop = (threading.Event() for _ in range(3))
         self.stop_reason: Reason | None = None
         self._follow_ups: list[Job] = []
@@ -78,14 +69,12 @@ class Context:
 
     def then(self, type: str, message: Any = None, **options: Unpack[Options]) -> None:
         """Sends a task when this one is done, and only then, in the same request."""
-        job = Job(type, message, **options)
-        job.line()  # raises here what cannot be sent
-        self._follow_ups.append(job)
+        self._follow_ups.append(Job(type, message, **options))
 
     def sleep(self, span: Span) -> None:
         """Sleeps in a handler that is no coroutine. Raises `Stopped` when it shall stop."""
         if self.stop.wait(seconds(span)):
-            raise Stopped(self.stop_reason or "shutdown")
+            raise Stopped(self.stop_reason)
 
     def on_stop(self, callback: Callable[[Reason], object]) -> None:
         """Calls this, with the reason, when the attempt shall stop. It must not block."""
@@ -94,13 +83,12 @@ class Context:
             self._tell(callback, self.stop_reason)
 
     def _stop(self, reason: Reason) -> None:
-        is_news = self.stop_reason is None or (reason == "lost" and not self.lost.is_set())
-        if not is_news:
+        if self.lost.is_set() or (self.stop_reason and reason != "lost"):
             return
         self.stop_reason = reason
-        if reason != "shutdown":
-            (self.cancelled if reason == "cancelled" else self.lost).set()
-        self.stop.set()
+        for event in (getattr(self, reason, None), self.stop):
+            if event:
+                event.set()
         for callback in self._callbacks:
             self._tell(callback, reason)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+REPEATED = {408, 429, 502, 503, 504, 507}
+
 
 class DelayqError(Exception):
     """The base of all errors of this package.
@@ -13,21 +15,17 @@ class DelayqError(Exception):
     `is_in_doubt` is true if the request may have been carried out all the same.
     """
 
-    def __init__(
-        self,
-        detail: str,
-        *,
-        kind: str = "error",
-        status: int | None = None,
-        title: str = "",
-        is_repeatable: bool = False,
-        retry_after: float | None = None,
-        is_in_doubt: bool = False,
-    ) -> None:
+    kind = "error"
+    status: int | None = None
+    title = ""
+    is_repeatable = False
+    retry_after: float | None = None
+    is_in_doubt = False
+
+    def __init__(self, detail: str, **facts: Any) -> None:
         super().__init__(detail)
-        self.detail, self.kind, self.status, self.title = detail, kind, status, title
-        self.is_repeatable, self.retry_after = is_repeatable, retry_after
-        self.is_in_doubt = is_in_doubt
+        self.detail = detail
+        vars(self).update(facts)
 
     def __str__(self) -> str:
         return f"{self.detail} ({self.kind})"
@@ -52,16 +50,19 @@ class Unauthorized(DelayqError):
 class InvalidInput(DelayqError, ValueError):
     """The request is wrong, and stays wrong if it is sent again (400, 422)."""
 
-    def __init__(self, detail: str, *, kind: str = "bad-request", **facts: Any) -> None:
-        super().__init__(detail, kind=kind, **facts)
+    kind = "bad-request"
 
 
 class InvalidMessage(InvalidInput):
     """A message or reply is not of the type that it should have."""
 
+    kind = "invalid-message"
+
 
 class InvalidSignature(InvalidInput):
     """A web hook is not signed with one of the secrets, or is too old."""
+
+    kind, status = "invalid-signature", 401
 
 
 class LimitExceeded(DelayqError):
@@ -72,7 +73,6 @@ class Unavailable(DelayqError):
     """The server or its store was not reached, or did not answer in time."""
 
 
-REPEATED = {408, 429, 502, 503, 504, 507}
 CLASSES: dict[int, type[DelayqError]] = {
     400: InvalidInput, 401: Unauthorized, 403: Unauthorized, 404: NotFound, 409: Conflict,
     413: LimitExceeded, 422: InvalidInput, 429: LimitExceeded, 502: Unavailable,
@@ -80,33 +80,25 @@ CLASSES: dict[int, type[DelayqError]] = {
 }  # fmt: skip
 
 
-def of_problem(status: int, problem: dict[str, Any], retry_after: str | None = None) -> DelayqError:
-    """The error of a problem, as it is in the body of an answer or in a line."""
-    kind = str(problem.get("type", "")).rpartition(":")[2] or f"http-{status}"
-    after = problem.get("retry_after", retry_after)
+def of_answer(status: int, body: Any, retry_after: str | None = None) -> DelayqError:
+    """The error of an answer or a line: of a problem, or else such as a page of a proxy."""
     try:
-        seconds = None if after is None else float(after)
-    except ValueError:
-        seconds = None
+        problem = json.loads(body) if isinstance(body, bytes) else body
+        detail = problem["detail"]
+    except (ValueError, KeyError, TypeError):
+        text = body[:200].decode(errors="replace").strip()
+        detail = f"the server, or a proxy before it, answered with status {status}: {text}"
+        problem = {}
+    kind = problem.get("type", f"http-{status}").rpartition(":")[2]
+    after = str(problem.get("retry_after", retry_after))
     return (LockLost if kind == "lock-lost" else CLASSES.get(status, DelayqError))(
-        str(problem.get("detail") or f"the server answered with status {status}"),
-        kind=kind,
-        status=status,
-        title=str(problem.get("title", "")),
-        is_repeatable=bool(problem.get("is_repeatable", status in REPEATED)),
-        retry_after=seconds,
-        is_in_doubt=status in (502, 504),
-    )
+        detail, kind=kind, status=status, title=problem.get("title", ""),
+        is_repeatable=problem.get("is_repeatable", status in REPEATED),
+        retry_after=float(after) if after.isdigit() else None, is_in_doubt=status in (502, 504),
+    )  # fmt: skip
 
 
-def of_answer(status: int, body: bytes, retry_after: str | None) -> DelayqError:
-    """The error of an answer, also of one that is no problem, such as a page of a proxy."""
-    try:
-        problem = json.loads(body)
-    except ValueError:
-        problem = None
-    if isinstance(problem, dict):
-        return of_problem(status, problem, retry_after)
-    text = body[:200].decode(errors="replace").strip()
-    detail = f"the server, or a proxy before it, answered with status {status}: {text}"
-    return of_problem(status, {"detail": detail}, retry_after)
+def lost(detail: str, is_in_doubt: bool) -> Unavailable:
+    """The error of a request that has no answer."""
+    kind = "in-doubt" if is_in_doubt else "unavailable"
+    return Unavailable(detail, kind=kind, is_repeatable=True, is_in_doubt=is_in_doubt)

@@ -12,35 +12,27 @@ try:
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError:
+    trace = None  # type: ignore[assignment, unused-ignore]
 
-    def of_current_span() -> dict[str, str]:
-        """The headers `traceparent` and `tracestate` of the current span, if there is one."""
-        return {}
 
-    def attempt_span(cx: Context) -> AbstractContextManager[Any]:
-        """A span of an attempt, linked to that of the sender."""
-        return nullcontext()
-
-else:
-
-    def of_current_span() -> dict[str, str]:
-        headers: dict[str, str] = {}
+def of_current_span() -> dict[str, str]:
+    """The headers `traceparent` and `tracestate` of the current span, if there is one."""
+    headers: dict[str, str] = {}
+    if trace:
         TraceContextTextMapPropagator().inject(headers)
-        return headers
+    return headers
 
-    def attempt_span(cx: Context) -> AbstractContextManager[Any]:
-        sender = TraceContextTextMapPropagator().extract(cx.headers)
-        span = trace.get_current_span(sender).get_span_context()
-        return trace.get_tracer("delayq").start_as_current_span(
-            f"process {cx.type}",
-            kind=trace.SpanKind.CONSUMER,
-            # A link, because the trace of the sender may have ended long ago.
-            links=[trace.Link(span)] if span.is_valid else [],
-            attributes={
-                "messaging.system": "delayq",
-                "messaging.operation.type": "process",
-                "messaging.destination.name": cx.type,
-                "messaging.message.id": cx.id,
-                "delayq.attempt": cx.attempt,
-            },
-        )
+
+def attempt_span(cx: Context) -> AbstractContextManager[Any]:
+    """A span of an attempt, linked to that of the sender, whose trace may have ended long ago."""
+    if not trace:
+        return nullcontext()
+    sender = trace.get_current_span(TraceContextTextMapPropagator().extract(cx.headers))
+    links = [trace.Link(sender.get_span_context())] if sender.get_span_context().is_valid else []
+    named = {"system": "delayq", "destination.name": cx.type, "message.id": cx.id}
+    facts = {f"messaging.{name}": value for name, value in named.items()}
+    tracer, kind = trace.get_tracer("delayq"), trace.SpanKind.CONSUMER
+    span: AbstractContextManager[Any] = tracer.start_as_current_span(
+        f"process {cx.type}", kind=kind, links=links, attributes=facts
+    )
+    return span

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from .errors import REPEATED, DelayqError, InvalidInput, Unavailable, of_answer
+from .errors import REPEATED, DelayqError, InvalidInput, lost, of_answer
 
 T = TypeVar("T")
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -26,8 +26,7 @@ class LoopThread:
     """An event loop in a thread of its own, which does not keep the program alive."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.pid = os.getpid()
+        self.loop, self.pid = asyncio.new_event_loop(), os.getpid()
         self.thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self.thread.start()
 
@@ -39,7 +38,7 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
-        except BaseException:
+        except BaseException:  # such as Ctrl-C
             future.cancel()
             raise
 
@@ -49,31 +48,32 @@ class LoopThread:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(5)
 
 
 def address(url: str | None, token: str | None, namespace: str | None) -> tuple[str, str]:
     """The URL of the namespace, and the token, from the options or the environment."""
-    url = (url or os.environ.get("DELAYQ_HTTP", "")).strip()
+    url = (os.environ.get("DELAYQ_HTTP", "") if url is None else url).strip()
     token = (os.environ.get("DELAYQ_TOKEN", "") if token is None else token).strip()
     if not url:
-        raise InvalidInput(
-            "no address of the server: give url, such as http://127.0.0.1:7880/v1/default, or set "
-            "the variable DELAYQ_HTTP"
-        )
+        raise InvalidInput("no address: give url, such as http://HOST:7880, or set DELAYQ_HTTP")
     if not token:
-        raise InvalidInput("no token: give token, or set the variable DELAYQ_TOKEN")
+        raise InvalidInput("no token: give token, or set DELAYQ_TOKEN")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"{parts.scheme}://.. is no address of HTTP: write http://HOST:PORT")
+        raise InvalidInput(f"{parts.scheme or url}: this is no address of HTTP: write http://HOST:PORT")
     if parts.query or parts.fragment or "@" in parts.netloc:
-        raise InvalidInput("the url has no query, fragment or user: the token is an option")
+        raise InvalidInput("a url has no query, no fragment and no user: the token is an option")
     path, _, named = parts.path.rstrip("/").rpartition("/v1/")
     if not named or "/" in named:
         path, named = parts.path.rstrip("/").removesuffix("/v1"), ""
     if namespace and named and namespace != named:
         raise InvalidInput(f"the url is for the namespace {named}, and namespace is {namespace}")
-    return f"{parts.scheme}://{parts.netloc}{path}/v1/{quote(named or namespace or 'default')}", token
+    return f"{parts.scheme}://{parts.netloc}{path}/v1/{named or namespace or 'default'}", token
+
+
+def segment(text: str) -> str:
+    """A part of a path. The ids . and .. would be steps in it."""
+    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
 class Transport:
@@ -82,32 +82,46 @@ class Transport:
     def __init__(
         self, base: str, token: str, timeout: float, patience: float, tls: ssl.SSLContext | None
     ) -> None:
-        self.base, self.timeout, self.patience = base, timeout, patience
-        self.token, self.tls = token, tls
+        self.base, self.token, self.timeout, self.patience = base, token, timeout, patience
+        self.tls = tls
 
     @functools.cached_property
     def http(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             headers={"authorization": f"Bearer {self.token}", "user-agent": "delayq-python"},
-            timeout=httpx.Timeout(None, connect=self.timeout / 2),
+            timeout=httpx.Timeout(None, connect=self.timeout / 2), verify=self.tls or True,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            verify=True if self.tls is None else self.tls,
-        )
-
-    async def close(self) -> None:
-        await self.http.aclose()
-        self.__dict__.pop("http", None)
+        )  # fmt: skip
 
     async def once(
         self, method: str, path: str, *, longer: float = 0, **parts: Any
     ) -> httpx.Response:
-        """One request. Any status from 400 on is an error, as is a lost answer."""
+        """One request. Any status from 300 on is an error, as is a lost answer."""
         span = self.timeout + longer
         with self.errors(span):
-            answer = await asyncio.wait_for(
-                self.http.request(method, self.base + path, **parts), span
-            )
-        return checked(answer)
+            sent = self.http.request(method, self.base + path, **parts)
+            return checked(await asyncio.wait_for(sent, span))
+
+    async def call(
+        self, method: str, path: str, *, until: Callable[[], float] | None = None, **parts: Any
+    ) -> httpx.Response:
+        """Repeats a request while its end is not certain or the server is away.
+
+        `until` says until when, by the monotonic clock. All requests that come here may be
+        carried out twice: they have an id, or say how the state shall be.
+        """
+        end, is_in_doubt, backoff = time.monotonic() + self.patience, False, Backoff()
+        while True:
+            try:
+                return await self.once(method, path, **parts)
+            except DelayqError as error:
+                if not repeats(error):
+                    raise
+                is_in_doubt = error.is_in_doubt = error.is_in_doubt or is_in_doubt
+                wait, left = backoff.next(error), (until() if until else end) - time.monotonic()
+                if left <= 0 or (error.retry_after or 0) > left:
+                    raise
+                await asyncio.sleep(min(wait, left))
 
     @contextmanager
     def errors(self, span: float) -> Iterator[None]:
@@ -119,77 +133,33 @@ class Transport:
         except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError) as error:
             raise InvalidInput(f"this cannot be sent: {error}") from error
         except httpx.HTTPError as error:
-            raise self.unreached(error) from error
-
-    def unreached(self, error: httpx.HTTPError) -> DelayqError:
-        said = str(error) or type(error).__name__
-        if "WRONG_VERSION_NUMBER" in said or "record layer failure" in said:
-            return InvalidInput(f"{self.base} does not speak TLS: write http:// ({said})")
-        if "CERTIFICATE_VERIFY_FAILED" in said:
-            return InvalidInput(f"the certificate of {self.base} is not trusted: {said}")
-        return lost(f"{self.base} was not reached: {said}", not isinstance(error, NOT_SENT))
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        until: Callable[[], float] | None = None,
-        **parts: Any,
-    ) -> httpx.Response:
-        """Repeats a request while its end is not certain or the server is away.
-
-        `until` says until when, by the monotonic clock. All requests that come here may be
-        carried out twice: they have an id, or say how the state shall be.
-        """
-        end = time.monotonic() + self.patience
-        is_in_doubt, backoff = False, Backoff()
-        while True:
-            try:
-                return await self.once(method, path, **parts)
-            except DelayqError as error:
-                if not repeats(error):
-                    raise
-                is_in_doubt = error.is_in_doubt = error.is_in_doubt or is_in_doubt
-                wait = backoff.next(error.retry_after)
-                left = (until() if until else end) - time.monotonic()
-                if left <= 0 or (error.retry_after or 0) > left:
-                    raise
-                await asyncio.sleep(min(wait, left))
+            said = str(error) or type(error).__name__
+            if "SSL:" in said:
+                hint = f"does {self.base} speak TLS, and is its certificate trusted?"
+                raise InvalidInput(f"{hint} ({said})") from error
+            is_in_doubt = not isinstance(error, NOT_SENT)
+            raise lost(f"{self.base} was not reached: {said}", is_in_doubt) from error
 
 
 class Backoff:
     """Waits of 100 ms to 5 s, or as long as the server says."""
 
-    def __init__(self) -> None:
-        self.wait = 0.1
+    wait = 0.1
 
-    def next(self, asked: float | None = None) -> float:
+    def next(self, error: object = None) -> float:
         wait, self.wait = self.wait, min(self.wait * 2, 5.0)
-        return max(wait * random.uniform(0.5, 1), asked or 0)
+        return max(wait * random.uniform(0.5, 1), getattr(error, "retry_after", None) or 0)
 
 
-def lost(detail: str, is_in_doubt: bool) -> Unavailable:
-    kind = "in-doubt" if is_in_doubt else "unavailable"
-    return Unavailable(detail, kind=kind, is_repeatable=True, is_in_doubt=is_in_doubt)
-
-
-def repeats(error: DelayqError) -> bool:
-    return error.status in REPEATED or (isinstance(error, Unavailable) and error.is_repeatable)
+def repeats(error: object) -> bool:
+    is_ours = isinstance(error, DelayqError) and error.is_repeatable
+    return is_ours and (getattr(error, "status", None) or 504) in REPEATED
 
 
 def checked(answer: httpx.Response) -> httpx.Response:
-    if 300 <= answer.status_code < 400:
-        place = answer.headers.get("location", "elsewhere")
-        raise InvalidInput(f"the address leads to {place}: use that", status=answer.status_code)
-    if answer.status_code >= 400:
+    if answer.is_redirect:
+        raise InvalidInput(f"the server is elsewhere: {answer.headers.get('location')}")
+    if answer.status_code >= 300:
         after = answer.headers.get("retry-after")
         raise of_answer(answer.status_code, answer.content, after)
     return answer
-
-
-def segment(text: str) -> str:
-    """A part of a path. Clients take the ids . and .. for steps, even if they are encoded."""
-    if text in (".", ".."):
-        raise InvalidInput(f"the id {text!r} has no place in a URL: use another one")
-    return quote(text, safe="")

@@ -9,15 +9,15 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .context import Context, log
-from .errors import DelayqError, InvalidInput, LimitExceeded, LockLost
-from .handler import Around, End, Handler
-from .transport import Backoff, LoopThread, Transport, checked, lost, repeats, segment
+from .errors import DelayqError, InvalidInput, LimitExceeded, LockLost, lost
+from .handler import RELEASE, Around, Handler, Report, failed
+from .transport import Backoff, LoopThread, Transport, checked, repeats, segment
 
-WAIT, MOST = 30, 128  # seconds, tasks
+WAIT, MOST = 30, 128  # of a claim: seconds, tasks
 AFTER_STOP, TO_REPORT = 2, 5  # seconds for handlers that were told to stop, and for the last ends
 
 
@@ -53,15 +53,11 @@ class Worker:
     """Works on the tasks of some handlers. Its coroutines run on the thread of the requests."""
 
     def __init__(
-        self,
-        transport: Transport,
-        loop: asyncio.AbstractEventLoop,
-        around: list[Around],
-        handlers_loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        self.transport, self.loop, self.around = transport, loop, around
-        self.handlers_loop = handlers_loop
-        self.handlers_thread: LoopThread | None = None
+        self, transport: Transport, io: asyncio.AbstractEventLoop, around: list[Around],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:  # fmt: skip
+        self.transport, self.io, self.around, self.loop = transport, io, around, loop
+        self.thread: LoopThread | None = None
         self.threads = Threads()
         self.claims: set[asyncio.Task[None]] = set()
         self.attempts: dict[asyncio.Task[None], Context] = {}
@@ -70,31 +66,25 @@ class Worker:
 
     def add(self, handler: Handler) -> None:
         """Begins to work on the tasks of a type. May be called on any thread."""
-        if handler.is_async and not self.handlers_loop:
-            self.handlers_thread = LoopThread("delayq-handlers")
-            self.handlers_loop = self.handlers_thread.loop
-
-        def begin() -> None:
-            self.claims.add(self.loop.create_task(self.serve(handler)))
-
-        self.loop.call_soon_threadsafe(begin)
+        if handler.is_async and not self.loop:
+            self.thread = LoopThread("delayq-handlers")
+            self.loop = self.thread.loop
+        begin = lambda: self.claims.add(self.io.create_task(self.serve(handler)))  # noqa: E731
+        self.io.call_soon_threadsafe(begin)
 
     async def stop(self, grace: float) -> None:
         """Ends the work; what does not end within `grace` is given back."""
         self.stopping.set()
-        for tasks, span in ((self.claims, self.transport.timeout), (self.attempts, grace)):
-            if tasks:
-                await asyncio.wait(set(tasks), timeout=span)
+        await ended(self.claims, self.transport.timeout)
+        await ended(self.attempts, grace)
         for cx in self.attempts.values():
             cx._stop("shutdown")
-        if self.attempts:
-            await asyncio.wait(set(self.attempts), timeout=AFTER_STOP)
+        await ended(self.attempts, AFTER_STOP)
         self.last = time.monotonic() + TO_REPORT
         self.giving_up.set()
-        if self.attempts:
-            await asyncio.wait(set(self.attempts), timeout=TO_REPORT + 1)
-        if self.handlers_thread:
-            self.handlers_thread.loop.call_soon_threadsafe(self.handlers_thread.loop.stop)
+        await ended(self.attempts, TO_REPORT + 1)
+        if self.thread:
+            self.thread.stop()
 
     async def serve(self, handler: Handler) -> None:
         """Claims tasks of a type, never more than can start at once."""
@@ -113,17 +103,16 @@ class Worker:
                 if not backoff:
                     log.warning("tasks of %s cannot be claimed: %s", handler.type, error)
                 backoff = backoff or Backoff()
-                asked = getattr(error, "retry_after", None)
-                await asyncio.wait({stop}, timeout=backoff.next(asked))
+                await asyncio.wait({stop}, timeout=backoff.next(error))
                 continue
             if backoff:
                 log.warning("tasks of %s can be claimed again", handler.type)
             backoff = None
             for facts in claimed:
-                task = self.loop.create_task(self.attempt(handler, Context(facts), facts["lock"]))
+                task = self.io.create_task(Attempt(self, handler, facts).run())
                 running.add(task)
                 task.add_done_callback(running.discard)
-            if not claimed and time.monotonic() - asked_at < 1:  # a server that ends
+            if not claimed and time.monotonic() < asked_at + 1:  # such as by a server that ends
                 await asyncio.wait({stop}, timeout=0.5)
 
     async def claim(
@@ -132,17 +121,17 @@ class Worker:
         http, span = self.transport.http, WAIT + self.transport.timeout
         url = f"{self.transport.base}/types/{segment(handler.type)}/claim"
         params = {"limit": limit, "wait": WAIT * 1000, "lock_for": handler.lock}
-        request = http.build_request("POST", url, params=params)
         with self.transport.errors(span):
+            request = http.build_request("POST", url, params=params)
             sent = asyncio.ensure_future(http.send(request, stream=True))
-            both = {sent, stop}
-            await asyncio.wait(both, timeout=span, return_when=asyncio.FIRST_COMPLETED)
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({sent, stop}, timeout=span, return_when=first)
             if not sent.done():
                 sent.cancel()  # closes the connection: the server counts no attempt
                 await asyncio.wait({sent})
+            if sent.cancelled() and stop.done():
+                return []
             if sent.cancelled():
-                if stop.done():
-                    return []
                 raise lost(f"no answer within {span:g} s", True)
             answer = sent.result()
             try:
@@ -152,64 +141,63 @@ class Worker:
         tasks: list[dict[str, Any]] = checked(answer).json()["tasks"]
         return tasks
 
-    async def attempt(self, handler: Handler, cx: Context, lock: str) -> None:
-        """One attempt, from the claim to the report of its end."""
-        held = Held(self, handler, cx, lock)
-        task = asyncio.current_task()
-        assert task
-        self.attempts[task] = cx
-        keeper = self.loop.create_task(held.keep())
-        try:
-            end = End("release") if self.stopping.is_set() else await self.perform(handler, cx)
-            if cx.lost.is_set():
-                log.warning("%s: its end is not reported, because its lock was lost", cx)
-            else:
-                held.is_ending = True
-                await held.settle(end)
-        except Exception:
-            log.exception("%s: a defect of delayq", cx)
-        finally:
-            keeper.cancel()
-            del self.attempts[task]
 
-    async def perform(self, handler: Handler, cx: Context) -> End:
-        """Calls the handler, and waits for it, or for the end of the program."""
-        if handler.is_async and self.handlers_loop:
-            work = handler.acall(cx, self.around)
-            future = asyncio.run_coroutine_threadsafe(work, self.handlers_loop)
-        else:
-            future = self.threads.run(lambda: handler.call(cx, self.around))
-        ended = asyncio.wrap_future(future)
-        give_up = asyncio.ensure_future(self.giving_up.wait())
-        await asyncio.wait({ended, give_up}, return_when=asyncio.FIRST_COMPLETED)
-        give_up.cancel()
-        if not ended.done():
-            log.warning("%s: it did not end in time, and is given back", cx)
-            return End("release")
-        if ended.cancelled():
-            return handler.end(cx, None, asyncio.CancelledError())
-        error = ended.exception()
-        return handler.end(cx, None if error else ended.result(), error)
+async def ended(tasks: Iterable[asyncio.Task[None]], span: float) -> None:
+    if some := set(tasks):
+        await asyncio.wait(some, timeout=span)
 
 
-class Held:
-    """A lock that an attempt holds."""
+class Attempt:
+    """One attempt, from the claim to the report of its end."""
 
-    def __init__(self, worker: Worker, handler: Handler, cx: Context, lock: str) -> None:
-        self.transport, self.worker = worker.transport, worker
-        self.handler, self.cx, self.lock = handler, cx, lock
-        self.path = f"/types/{segment(cx.type)}/tasks/{segment(cx.id)}"
-        self.began = time.monotonic()
+    def __init__(self, worker: Worker, handler: Handler, facts: dict[str, Any]) -> None:
+        self.worker, self.handler, self.transport = worker, handler, worker.transport
+        self.cx, self.lock = Context(facts), facts["lock"]
+        self.path = f"/types/{segment(self.cx.type)}/tasks/{segment(self.cx.id)}"
+        self.until = time.monotonic() + handler.lock / 1000
         self.is_ending = False
 
-    @property
-    def until(self) -> float:
-        return self.began + self.handler.lock / 1000
+    async def run(self) -> None:
+        task = asyncio.current_task()
+        assert task
+        self.worker.attempts[task] = self.cx
+        keeper = asyncio.ensure_future(self.keep())
+        try:
+            report = RELEASE if self.worker.stopping.is_set() else await self.perform()
+            if self.cx.lost.is_set():
+                log.warning("%s: its end is not reported, because its lock was lost", self.cx)
+                return
+            self.is_ending = True
+            await self.settle(*report)
+        except Exception:
+            log.exception("%s: a defect of delayq", self.cx)
+        finally:
+            keeper.cancel()
+            del self.worker.attempts[task]
+
+    async def perform(self) -> Report:
+        """Calls the handler, and waits for it, or for the end of the program."""
+        cx, worker, handler = self.cx, self.worker, self.handler
+        if handler.is_async and worker.loop:
+            work = handler.acall(cx, worker.around)
+            future = asyncio.run_coroutine_threadsafe(work, worker.loop)
+        else:
+            future = worker.threads.run(lambda: handler.call(cx, worker.around))
+        returned = asyncio.wrap_future(future)
+        give_up = asyncio.ensure_future(worker.giving_up.wait())
+        await asyncio.wait({returned, give_up}, return_when=asyncio.FIRST_COMPLETED)
+        give_up.cancel()
+        if not returned.done():
+            log.warning("%s: it did not end in time, and is given back", cx)
+            return RELEASE
+        error = asyncio.CancelledError() if returned.cancelled() else returned.exception()
+        return handler.report(cx, None if error else returned.result(), error)
 
     async def keep(self) -> None:
         """Extends the lock every third of its time, until it is lost."""
         params = {"lock": self.lock, "lock_for": self.handler.lock}
-        third, wait = self.handler.lock / 3000, self.handler.lock / 3000
+        span = self.handler.lock / 1000
+        wait = span / 3
         while True:
             await asyncio.sleep(min(wait, self.until - time.monotonic()))
             asked_at = time.monotonic()
@@ -222,9 +210,9 @@ class Held:
                 return self.lose(error.detail)
             except (DelayqError, asyncio.TimeoutError) as error:
                 log.warning("%s: its lock was not extended: %s", self.cx, error)
-                wait = min(third, max(third / 10, getattr(error, "retry_after", None) or 0.2))
+                wait = span / 20
                 continue
-            self.began, wait = asked_at, third - (time.monotonic() - asked_at)
+            self.until, wait = asked_at + span, span / 3
             if answer.json()["outcome"] == "cancel_requested":
                 self.cx._stop("cancelled")
 
@@ -233,25 +221,21 @@ class Held:
             log.warning("%s: its lock is lost: %s", self.cx, why)
             self.cx._stop("lost")
 
-    async def settle(self, end: End) -> None:
+    async def settle(self, what: str, parts: dict[str, Any]) -> None:
         """Reports the end until that is certain, for as long as it makes sense."""
-        patience = self.transport.patience
-        what, parts = end.request(self.cx)
-        params = {**parts.pop("params", {}), "lock": self.lock}
+        parts = {**parts, "params": {**parts.get("params", {}), "lock": self.lock}}
+        until = lambda: min(self.until + self.transport.patience, self.worker.last)  # noqa: E731
         try:
-            await self.transport.call(
-                "POST", f"{self.path}/{what}", params=params,
-                until=lambda: min(self.until + patience, self.worker.last), **parts,
-            )  # fmt: skip
+            await self.transport.call("POST", f"{self.path}/{what}", until=until, **parts)
         except LockLost as error:
             log.warning("%s: its end was not taken: %s", self.cx, error)
         except DelayqError as error:
-            if repeats(error) or end.what != "done":
+            text = f"its reply or a follow-up was refused: {error}"
+            if repeats(error) or not what.startswith("done"):
                 log.error("%s: it is unknown whether its end was taken: %s", self.cx, error)
-                return
-            # The work is done, and a repetition would be refused as well.
-            text = f"its reply or follow-up was refused: {error}"
-            log.error("%s: %s", self.cx, text)
-            is_final = isinstance(error, (InvalidInput, LimitExceeded))
-            failed = self.handler.failed(self.cx, text, None)
-            await self.settle(End("dead", error=text) if is_final else failed)
+            elif isinstance(error, (InvalidInput, LimitExceeded)):
+                log.error("%s: it is dead: %s", self.cx, text)
+                await self.settle(*failed(text, dead="true"))
+            else:
+                log.error("%s failed: %s", self.cx, text)
+                await self.settle(*self.handler.retried(self.cx, text))
