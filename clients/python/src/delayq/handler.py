@@ -80,7 +80,7 @@ class Handler:
                 return done(cx, result)
             except InvalidInput as reason:
                 error = reason
-        if cx.stop_reason == "shutdown":
+        if cx.stop_reason in ("shutdown", "lost"):
             return RELEASE
         if cx.stop_reason == "cancelled":
             return failed("cancelled")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import logging
 import math
 import queue
 import threading
@@ -209,7 +210,8 @@ class Attempt:
             except LockLost as error:
                 return self.lose(error.detail)
             except (DelayqError, asyncio.TimeoutError) as error:
-                log.warning("%s: its lock was not extended: %s", self.cx, error)
+                level = logging.WARNING if wait == span / 3 else logging.DEBUG
+                log.log(level, "%s: its lock was not extended: %s", self.cx, error)
                 wait = span / 20
                 continue
             self.until, wait = asked_at + span, span / 3
