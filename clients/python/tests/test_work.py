@@ -358,7 +358,7 @@ def test_the_history(app: App) -> None:
     assert life.outcome == "cancelled" and life.submitted_at
 
 
-programs: list["Program"] = []
+programs: list[Program] = []
 
 
 @pytest.fixture(autouse=True)

@@ -135,7 +135,7 @@ def build_plain(value: Any, into: Shape, args: tuple[Shape, ...], at: str) -> An
     return refuse(value, getattr(into, "__name__", str(into)), at)
 
 
-def made(at: str, into: Any, *args: Any, **named: Any) -> Any:
+def made(at: str, into: Any, /, *args: Any, **named: Any) -> Any:
     try:
         return into(*args, **named)
     except (ValueError, TypeError, ArithmeticError) as error:

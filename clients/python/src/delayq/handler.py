@@ -24,6 +24,8 @@ RELEASE: Report = "release", {}
 class Handler:
     """A function for the tasks of a type."""
 
+    jitter = 0.1
+
     def __init__(
         self, type: str, function: Callable[..., Any], places: int, lock: Span, retry: Retry | None
     ) -> None:
@@ -99,7 +101,8 @@ class Handler:
     def retried(self, cx: Context, error: str, after: int | None = None) -> Report:
         more: dict[str, Any] = {} if after is None else {"retry_after": after}
         if self.retry:
-            wait = round(self.retry.wait_after(cx.attempt) * random.uniform(0.9, 1.1))
+            jitter = random.uniform(1 - self.jitter, 1 + self.jitter)
+            wait = round(self.retry.wait_after(cx.attempt) * jitter)
             more = {"retry_after": wait, "max_attempts": self.retry.max, **more}
         return failed(error, **more)
 
