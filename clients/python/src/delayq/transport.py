@@ -27,8 +27,12 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop, self.pid = asyncio.new_event_loop(), os.getpid()
-        self.thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
+        self.thread = threading.Thread(target=self.serve, name=name, daemon=True)
         self.thread.start()
+
+    def serve(self) -> None:
+        self.loop.run_forever()
+        self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs it there, and blocks until it has ended."""
