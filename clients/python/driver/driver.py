@@ -130,7 +130,7 @@ def job(line: dict[str, Any]) -> Job:
 
 def receipt(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and getattr(value, "reply", None):
-        return shown(value) | {"reply": reply(value.reply)}
+        return shown(value) | {"reply": value.reply.value}
     return value
 
 
@@ -220,3 +220,4 @@ if __name__ == "__main__":
     if not is_over.is_set():
         the_app().run()
     sys.stdout.flush()
+    os._exit(0)  # a thread may wait for a line, which Python would wait for

@@ -53,6 +53,7 @@ class Driver:
 
 def test_it_sends_finds_cancels_and_works(server: Server) -> None:
     driver = Driver(server)
+    assert driver("app", grace="1s") == {}
     kind = "driver.first"
     sent = driver("send", type=kind, id="a", message={"do": "ok"}, after="1h")
     assert (sent["id"], sent["outcome"]) == ("a", "accepted")
@@ -68,8 +69,8 @@ def test_it_sends_finds_cancels_and_works(server: Server) -> None:
     assert driver.event("end")["how"] == "returned"
     driver("send", type=kind, id="s", message={"do": "sleep", "for": "30s"})
     assert driver.event("start")["id"] == "s"
+    assert driver("cancel", type=kind, id="s")["outcome"] == "running"
+    sent = driver("send_many", items=[{"type": kind, "message": {"do": "ok"}}, {"type": "no type"}])
+    assert sent[0]["outcome"] == "accepted" and sent[1]["error"]["kind"] == "bad-request"
     driver.process.send_signal(signal.SIGTERM)
-    driver.process.kill() if False else None
-    driver.process.stdin.close()
-    driver.process.kill()
-    driver.process.wait()
+    assert driver.process.wait(30) == 0

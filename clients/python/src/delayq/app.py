@@ -85,7 +85,7 @@ class App:
         self._around: list[Around] = []
         self._thread: LoopThread | None = None
         self._worker: Worker | None = None
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
 
     def _io(self) -> LoopThread:
         with self._guard:
@@ -313,11 +313,12 @@ class App:
         """
 
         def register(function: F) -> F:
-            if type in self._handlers:
-                raise ValueError(f"the type {type} has a handler already")
-            handler = self._handlers[type] = Handler(type, function, concurrency, lock, retry)
-            if self._worker:
-                self._worker.add(handler)
+            handler = Handler(type, function, concurrency, lock, retry)
+            with self._guard:
+                if self._handlers.setdefault(type, handler) is not handler:
+                    raise ValueError(f"the type {type} has a handler already")
+                if self._worker:
+                    self._worker.add(handler)
             return function
 
         return register
@@ -375,9 +376,10 @@ class App:
         if not self._handlers:
             raise RuntimeError("there is no handler: register one with @app.task(..)")
         io = self._io()
-        self._worker = Worker(self._transport, io.loop, self._around, loop)
-        for handler in self._handlers.values():
-            self._worker.add(handler)
+        with self._guard:
+            self._worker = Worker(self._transport, io.loop, self._around, loop)
+            for handler in self._handlers.values():
+                self._worker.add(handler)
 
     def close(self) -> None:
         """Stops working and closes the connections. Another call opens them again."""

@@ -91,7 +91,9 @@ def of_answer(status: int, body: Any, retry_after: str | None = None) -> DelayqE
         problem = {}
     kind = problem.get("type", f"http-{status}").rpartition(":")[2]
     after = str(problem.get("retry_after", retry_after))
-    return (LockLost if kind == "lock-lost" else CLASSES.get(status, DelayqError))(
+    # A 404 of something else than a delayq server says nothing about a task.
+    known = CLASSES.get(status, DelayqError) if problem or status in REPEATED else DelayqError
+    return (LockLost if kind == "lock-lost" else known)(
         detail, kind=kind, status=status, title=problem.get("title", ""),
         is_repeatable=problem.get("is_repeatable", status in REPEATED),
         retry_after=float(after) if after.isdigit() else None, is_in_doubt=status in (502, 504),

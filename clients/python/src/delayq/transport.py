@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 import random
 import ssl
@@ -19,6 +20,8 @@ import httpx
 from .errors import REPEATED, DelayqError, InvalidInput, lost, of_answer
 
 T = TypeVar("T")
+# It has a line for each request at the level INFO, and a worker asks again and again.
+logging.getLogger("httpx").addFilter(lambda record: record.threadName != "delayq")
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 

@@ -99,7 +99,8 @@ class Worker:
                 continue
             asked_at = time.monotonic()
             try:
-                claimed = await self.claim(handler, min(free, MOST), stop)
+                claimed, at = await self.claim(handler, min(free, MOST), stop)
+                attempts = [Attempt(self, handler, facts, at) for facts in claimed]
             except Exception as error:
                 if not backoff:
                     log.warning("tasks of %s cannot be claimed: %s", handler.type, error)
@@ -109,8 +110,8 @@ class Worker:
             if backoff:
                 log.warning("tasks of %s can be claimed again", handler.type)
             backoff = None
-            for facts in claimed:
-                task = self.io.create_task(Attempt(self, handler, facts).run())
+            for attempt in attempts:
+                task = self.io.create_task(attempt.run())
                 running.add(task)
                 task.add_done_callback(running.discard)
             if not claimed and time.monotonic() < asked_at + 1:  # such as by a server that ends
@@ -118,20 +119,25 @@ class Worker:
 
     async def claim(
         self, handler: Handler, limit: int, stop: asyncio.Future[Any]
-    ) -> list[dict[str, Any]]:
+    ) -> tuple[list[dict[str, Any]], float]:
+        """Waits for tasks. Returns them, and a time that is not after the begin of their locks."""
         http, span = self.transport.http, WAIT + self.transport.timeout
         url = f"{self.transport.base}/types/{segment(handler.type)}/claim"
         params = {"limit": limit, "wait": WAIT * 1000, "lock_for": handler.lock}
         with self.transport.errors(span):
             request = http.build_request("POST", url, params=params)
             sent = asyncio.ensure_future(http.send(request, stream=True))
-            first = asyncio.FIRST_COMPLETED
-            await asyncio.wait({sent, stop}, timeout=span, return_when=first)
+            at = time.monotonic()
+            end, step, first = at + span, min(1, handler.lock / 4000), asyncio.FIRST_COMPLETED
+            # In steps, to know how old the answer may be, even if the process was stopped.
+            while not (sent.done() or stop.done()) and at < end:
+                at = time.monotonic()
+                await asyncio.wait({sent, stop}, timeout=step, return_when=first)
             if not sent.done():
                 sent.cancel()  # closes the connection: the server counts no attempt
                 await asyncio.wait({sent})
             if sent.cancelled() and stop.done():
-                return []
+                return [], at
             if sent.cancelled():
                 raise lost(f"no answer within {span:g} s", True)
             answer = sent.result()
@@ -139,8 +145,7 @@ class Worker:
                 await asyncio.wait_for(answer.aread(), self.transport.timeout)
             finally:
                 await answer.aclose()
-        tasks: list[dict[str, Any]] = checked(answer).json()["tasks"]
-        return tasks
+        return checked(answer).json()["tasks"], at
 
 
 async def ended(tasks: Iterable[asyncio.Task[None]], span: float) -> None:
@@ -151,11 +156,13 @@ async def ended(tasks: Iterable[asyncio.Task[None]], span: float) -> None:
 class Attempt:
     """One attempt, from the claim to the report of its end."""
 
-    def __init__(self, worker: Worker, handler: Handler, facts: dict[str, Any]) -> None:
+    def __init__(
+        self, worker: Worker, handler: Handler, facts: dict[str, Any], at: float
+    ) -> None:
         self.worker, self.handler, self.transport = worker, handler, worker.transport
         self.cx, self.lock = Context(facts), facts["lock"]
         self.path = f"/types/{segment(self.cx.type)}/tasks/{segment(self.cx.id)}"
-        self.until = time.monotonic() + handler.lock / 1000
+        self.until = at + handler.lock / 1000
         self.is_ending = False
 
     async def run(self) -> None:
@@ -164,7 +171,10 @@ class Attempt:
         self.worker.attempts[task] = self.cx
         keeper = asyncio.ensure_future(self.keep())
         try:
-            report = RELEASE if self.worker.stopping.is_set() else await self.perform()
+            if time.monotonic() >= self.until:  # the process was stopped
+                self.cx._stop("lost")
+            is_over = self.worker.stopping.is_set() or self.cx.lost.is_set()
+            report = RELEASE if is_over else await self.perform()
             if self.cx.lost.is_set():
                 log.warning("%s: its end is not reported, because its lock was lost", self.cx)
                 return
