@@ -127,17 +127,18 @@ class Worker:
         with self.transport.errors(span):
             request = http.build_request("POST", url, params=params)
             sent = asyncio.ensure_future(http.send(request, stream=True))
-            at = time.monotonic()
-            end, step, first = at + span, min(1, handler.lock / 4000), asyncio.FIRST_COMPLETED
-            # In steps, to know how old the answer may be, even if the process was stopped.
+            before = at = time.monotonic()
+            end, step, first = at + span, min(1, handler.lock / 8000), asyncio.FIRST_COMPLETED
+            # In steps, to know how old the answer may be. It may be there since the step before,
+            # if the process was stopped in that one.
             while not (sent.done() or stop.done()) and at < end:
-                at = time.monotonic()
+                before, at = at, time.monotonic()
                 await asyncio.wait({sent, stop}, timeout=step, return_when=first)
             if not sent.done():
                 sent.cancel()  # closes the connection: the server counts no attempt
                 await asyncio.wait({sent})
             if sent.cancelled() and stop.done():
-                return [], at
+                return [], before
             if sent.cancelled():
                 raise lost(f"no answer within {span:g} s", True)
             answer = sent.result()
@@ -145,7 +146,7 @@ class Worker:
                 await asyncio.wait_for(answer.aread(), self.transport.timeout)
             finally:
                 await answer.aclose()
-        return checked(answer).json()["tasks"], at
+        return checked(answer).json()["tasks"], before
 
 
 async def ended(tasks: Iterable[asyncio.Task[None]], span: float) -> None:
