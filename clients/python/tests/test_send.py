@@ -149,6 +149,9 @@ def test_debounce_throttle_and_expiry(app: App) -> None:
     task = app.find("s.doc", "e")
     assert task and task.expires_at and task.due_at
     assert task.expires_at - task.due_at == timedelta(minutes=5)
+    app.send("s.doc", 1, id="e0", after="1h", expires_after=0)
+    task = app.find("s.doc", "e0")
+    assert task and task.expires_at == task.due_at
 
 
 def test_the_forms_for_async_code_and_the_warning(app: App) -> None:

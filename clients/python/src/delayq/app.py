@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
+import queue
 import signal
 import ssl
 import threading
@@ -44,11 +46,11 @@ def blocking(work: Operation[P, T]) -> Callable[Concatenate[Any, P], T]:
     @functools.wraps(work)
     def call(self: App, /, *args: P.args, **named: P.kwargs) -> T:
         if asyncio._get_running_loop():
-            name = work.__name__.lstrip("_")
-            text = f"app.{name} blocks the event loop: write await app.a{name}"
+            text = f"app.{call.__name__} blocks the event loop: write await app.a{call.__name__}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         return self._run(work(self, *args, **named))
 
+    call.__name__ = work.__name__[1:]
     return call
 
 
@@ -59,6 +61,7 @@ def awaited(work: Operation[P, T]) -> Operation[P, T]:
     async def call(self: App, /, *args: P.args, **named: P.kwargs) -> T:
         return await self._wait(work(self, *args, **named))
 
+    call.__name__ = f"a{work.__name__[1:]}"
     return call
 
 
@@ -123,7 +126,10 @@ class App:
         )
         if wait is None:
             return read(Receipt, facts)
-        reply = await self._reply(type, facts["id"], wait)
+        try:
+            reply = await self._reply(type, facts["id"], wait)
+        except DelayqError as error:  # it is accepted all the same
+            reply = Reply("pending", error=error.detail)
         state = facts.get("state") if reply.state == "pending" else reply.state
         return read(Receipt, {**facts, "state": state, "reply": reply})
 
@@ -330,20 +336,21 @@ class App:
 
     def run(self) -> None:
         """Works until SIGTERM or SIGINT; then ends gracefully. A second signal ends at once."""
-        told = threading.Event()
+        told: queue.SimpleQueue[int] = queue.SimpleQueue()  # an event has a lock
         names = ("SIGTERM", "SIGINT", "SIGBREAK")
         signals = [getattr(signal, name) for name in names if hasattr(signal, name)]
 
         def stop(number: int, _frame: object) -> None:
             for one in signals:
                 signal.signal(one, signal.SIG_DFL)
-            told.set()
+            told.put(number)
 
         before = [signal.signal(one, stop) for one in signals]
         try:
             self.start()
-            while not told.wait(1):  # Windows has no wait that a signal ends
-                pass
+            while told.empty():  # in steps, because no signal ends a wait on Windows
+                with contextlib.suppress(queue.Empty):
+                    told.put(told.get(timeout=1))
             log.info("stopping: %s s for the tasks that run", self._grace)
             self.stop()
         finally:

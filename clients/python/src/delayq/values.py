@@ -103,7 +103,7 @@ class Job:
             raise TypeError(f"a task has no option {', '.join(sorted(unknown))}")
         self.type, self.message = type, message
         given: dict[str, Any] = {
-            name: value for name, value in options.items() if value not in (None, False)
+            name: one for name, one in options.items() if one is not None and one is not False
         }
         self.id: str | None = given.pop("id", None)
         self.headers = {name.lower(): one for name, one in given.pop("headers", {}).items()}
