@@ -17,6 +17,7 @@ trace.set_tracer_provider(provider)
 
 def test_an_attempt_is_linked_to_its_send(app: App) -> None:
     inside, headers = [], []
+    exporter.clear()
 
     @app.task("tr.work", concurrency=2)
     async def handle(cx: Context) -> None:

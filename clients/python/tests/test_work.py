@@ -435,8 +435,8 @@ def test_a_graceful_end(app: App, server: Server, kind: str) -> None:
     one.says("start g2 1")
     begin = time.monotonic()
     one.process.send_signal(signal.SIGTERM)
-    app.send(kind, 0, id="g3")
     one.says("end g1 1")
+    app.send(kind, 0, id="g3")
     one.says("shutdown g2")
     one.says("over")
     assert one.process.wait(10) == 0
