@@ -1,4 +1,4 @@
-"""A real server for each run of the tests."""
+"""A real server for each run of the tests: the program that DELAYQ_SERVER names."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def is_free(port: int) -> bool:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("server"), "history = \"sqlite:history.sqlite\"\n".replace(
-        "history.sqlite", str(tmp_path_factory.mktemp("history") / "h.sqlite")))
+    history = tmp_path_factory.mktemp("history") / "h.sqlite"
+    one = Server(tmp_path_factory.mktemp("server"), f'history = "sqlite:{history}"\n')
     yield one
     one.kill()
 

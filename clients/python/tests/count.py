@@ -6,7 +6,6 @@ import pathlib
 import tokenize
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "delayq"
-LIMIT = 700
 NOT_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
     tokenize.ENCODING, tokenize.ENDMARKER,
@@ -19,7 +18,8 @@ def code_lines(text: str) -> int:
         if token.type not in NOT_CODE:
             lines |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
-        for one in getattr(node, "body", []) if not isinstance(node, (ast.Lambda, ast.IfExp)) else []:
+        body = getattr(node, "body", [])
+        for one in body if isinstance(body, list) else []:
             if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
                 if isinstance(one.value.value, str):
                     lines -= set(range(one.lineno, one.end_lineno + 1))
