@@ -11,6 +11,8 @@ export interface Held {
   lock: string;
   /** The length of the lock in milliseconds. */
   span: number;
+  /** How long ago it may have begun. */
+  age: number;
 }
 
 /** What a heartbeat says of a lock: it lasts for `left` milliseconds, or it is lost. @internal */
@@ -32,11 +34,11 @@ export class Heart {
   }
 
   async #keep(held: Held): Promise<void> {
-    const { key, type, span, id, lock } = held;
+    const { key, type, span, age, id, lock } = held;
     const freed = new AbortController();
     this.#held.set(key, freed);
-    let until = now() + span;
-    let [wait, failures, why] = [span / 3, 0, ""];
+    let until = now() + span - age;
+    let [wait, failures, why] = [Math.max(0, span / 3 - age), 0, ""];
     while (this.#held.has(key)) {
       await sleep(wait, freed.signal);
       const asked = now();

@@ -62,6 +62,8 @@ const ERROR_LENGTH = 2000;
 /** How long handlers have after the stop signal, and the last requests after that. */
 const STOP_WAIT = 1000;
 const LAST_WAIT = 5000;
+/** How often it is looked whether the event loop stands still. */
+const TICK = 250;
 
 /** One attempt of a task. */
 class Attempt {
@@ -71,8 +73,8 @@ class Attempt {
   /** The end of the lock, by the monotonic clock. */
   lockedUntil: number;
 
-  constructor(readonly crew: Crew, readonly served: Served, readonly task: Claimed) {
-    this.lockedUntil = now() + served.lock;
+  constructor(readonly crew: Crew, readonly served: Served, readonly task: Claimed, age = 0) {
+    this.lockedUntil = now() + served.lock - age;
   }
 
   beat(beat: Beat): void {
@@ -204,6 +206,9 @@ export class Crew {
   #wake: (() => void)[] = [];
   #heartbeat?: Heartbeat;
   #lastKey = 0;
+  #ticker?: NodeJS.Timeout;
+  #tickedAt = now();
+  #stall = { endedAt: Number.NEGATIVE_INFINITY, span: 0 };
 
   constructor(readonly place: Place, readonly around: Around[], readonly log: Log, readonly makeLine: MakeLine) {}
 
@@ -233,6 +238,11 @@ export class Crew {
   }
 
   serve(served: Served): void {
+    this.#ticker ??= setInterval(() => {
+      const span = this.#unticked();
+      if (span > TICK) this.#stall = { endedAt: now(), span };
+      this.#tickedAt = now();
+    }, TICK).unref();
     if (!this.#loops.has(served.type)) this.#loops.set(served.type, this.#loop(served));
   }
 
@@ -259,7 +269,17 @@ export class Crew {
         await within(ended, LAST_WAIT);
       }
     }
+    clearInterval(this.#ticker);
     await this.#heartbeat?.end();
+  }
+
+  #unticked(): number {
+    return Math.max(0, now() - this.#tickedAt - TICK);
+  }
+
+  /** How old an answer may be that has just been read: a handler blocked the event loop, or the process was stopped. */
+  #age(): number {
+    return Math.max(this.#unticked(), now() - this.#stall.endedAt < 1000 ? this.#stall.span : 0);
   }
 
   async #loop(served: Served): Promise<void> {
@@ -294,7 +314,8 @@ export class Crew {
   }
 
   #begin(served: Served, task: Claimed): void {
-    const attempt = new Attempt(this, served, task);
+    const age = this.#age();
+    const attempt = new Attempt(this, served, task, age);
     const key = ++this.#lastKey;
     this.#heartbeat ??= new Heartbeat(
       this.place,
@@ -302,10 +323,11 @@ export class Crew {
       (text) => this.log.warn(`delayq: ${text}`),
     );
     const { type, id, lock } = task;
-    this.#heartbeat.take({ hold: { key, type, id, lock, span: served.lock } });
+    this.#heartbeat.take({ hold: { key, type, id, lock, span: served.lock, age } });
     this.#counts.set(served, (this.#counts.get(served) ?? 0) + 1);
-    // Claimed although the worker stops.
-    const ended = this.#stopping.signal.aborted ? attempt.settle({ end: "release" }) : attempt.run();
+    // Claimed although the worker stops, or read so late that the lock may be lost.
+    const isGivenBack = this.#stopping.signal.aborted || age > served.lock / 3;
+    const ended = isGivenBack ? attempt.settle({ end: "release" }) : attempt.run();
     this.#running.set(key, { attempt, ended: ended.then(() => this.#ended(key, served)) });
   }
 
