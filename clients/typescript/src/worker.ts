@@ -278,8 +278,9 @@ export class Crew {
   }
 
   /** How old an answer may be that has just been read: a handler blocked the event loop, or the process was stopped. */
-  #age(): number {
-    return Math.max(this.#unticked(), now() - this.#stall.endedAt < 1000 ? this.#stall.span : 0);
+  #age(asked: number): number {
+    const stall = now() - this.#stall.endedAt < 100 ? this.#stall.span : 0;
+    return Math.min(now() - asked, Math.max(this.#unticked(), stall));
   }
 
   async #loop(served: Served): Promise<void> {
@@ -301,7 +302,7 @@ export class Crew {
         const { tasks } = jsonOf<Schemas["Claimed"]>(answer);
         if (failures) this.log.warn(`delayq: tasks of ${type} are claimed again`);
         failures = 0;
-        for (const task of tasks) this.#begin(served, task);
+        for (const task of tasks) this.#begin(served, task, began);
         // A server that stops answers at once.
         if (!tasks.length && now() - began < CLAIM_WAIT / 2) wait = backoff(2);
       } catch (error) {
@@ -313,8 +314,8 @@ export class Crew {
     }
   }
 
-  #begin(served: Served, task: Claimed): void {
-    const age = this.#age();
+  #begin(served: Served, task: Claimed, asked: number): void {
+    const age = this.#age(asked);
     const attempt = new Attempt(this, served, task, age);
     const key = ++this.#lastKey;
     this.#heartbeat ??= new Heartbeat(
