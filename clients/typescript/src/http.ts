@@ -130,10 +130,10 @@ function unanswered(error: unknown, base: string): DelayqError {
   const text = parts.filter((part) => part !== "fetch failed").join(": ") || String(error);
   const hint = /HPE_INVALID/.test(text) ? "; does the server speak TLS (https://)?"
     : /WRONG_VERSION|EPROTO/.test(text) ? "; does the server speak TLS? Otherwise use http://" : "";
-  return failure({
-    type: "unreachable", title: "there is no answer", detail: `no answer of ${base}: ${text}${hint}`,
-    is_repeatable: true, isInDoubt: !NOT_SENT.test(text),
-  }, { cause: error });
+  const isInDoubt = !NOT_SENT.test(text);
+  const detail = `no answer of ${base}: ${text}${hint}`;
+  const type = isInDoubt ? "in-doubt" : "unavailable";
+  return failure({ type, title: "there is no answer", detail, is_repeatable: true, isInDoubt }, { cause: error });
 }
 
 /** A request, which is repeated while its end is not certain, until the patience is over. @internal */

@@ -76,7 +76,7 @@ test("a request is repeated until the answer is certain, with the same id and bo
   assert.match(seen[0]!, /^PUT \/v1\/default\/types\/a\/tasks\/[0-9a-f]{32} {"b":1}$/);
   http.close();
   const impatient = new App({ url, token: "t", patience: "300ms" });
-  await assert.rejects(impatient.send("a", 1), (error) => error instanceof Unavailable && !error.isInDoubt && error.kind === "unreachable");
+  await assert.rejects(impatient.send("a", 1), (error) => error instanceof Unavailable && !error.isInDoubt && error.kind === "unavailable");
 });
 
 test("a lock is extended while a handler blocks, and a cancel reaches it", { skip: leftOut, timeout: 30_000 }, async () => {
