@@ -65,6 +65,8 @@ export class Heart {
 
 /** Extends locks in a thread of its own, so that a handler that blocks keeps its lock. @internal */
 export class Heartbeat {
+  /** Resolves once locks can be extended. */
+  readonly ready: Promise<void> = Promise.resolve();
   readonly #take: (order: Order) => void;
   readonly #thread?: Worker;
 
@@ -80,7 +82,7 @@ export class Heartbeat {
     const held = new Map<number, Held>();
     const thread = new Worker(new URL("./thread.js", import.meta.url), { workerData, execArgv: [] });
     thread.unref();
-    thread.on("message", say);
+    this.ready = new Promise((resolve) => thread.once("message", () => (thread.on("message", say), resolve())).once("error", () => resolve()));
     thread.on("error", (error) => {
       warn(`the thread that extends locks has failed, and the event loop extends them: ${error}`);
       heart = new Heart(place, say);

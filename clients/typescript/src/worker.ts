@@ -284,7 +284,12 @@ export class Crew {
   }
 
   async #loop(served: Served): Promise<void> {
-    await tracingReady;
+    this.#heartbeat ??= new Heartbeat(
+      this.place,
+      (beat) => this.#running.get(beat.key)?.attempt.beat(beat),
+      (text) => this.log.warn(`delayq: ${text}`),
+    );
+    await Promise.all([tracingReady, this.#heartbeat.ready]);
     const { type, lock } = served;
     const stopping = this.#stopping.signal;
     for (let failures = 0; !stopping.aborted; ) {
@@ -318,13 +323,8 @@ export class Crew {
     const age = this.#age(asked);
     const attempt = new Attempt(this, served, task, age);
     const key = ++this.#lastKey;
-    this.#heartbeat ??= new Heartbeat(
-      this.place,
-      (beat) => this.#running.get(beat.key)?.attempt.beat(beat),
-      (text) => this.log.warn(`delayq: ${text}`),
-    );
     const { type, id, lock } = task;
-    this.#heartbeat.take({ hold: { key, type, id, lock, span: served.lock, age } });
+    this.#heartbeat!.take({ hold: { key, type, id, lock, span: served.lock, age } });
     this.#counts.set(served, (this.#counts.get(served) ?? 0) + 1);
     // Claimed although the worker stops, or read so late that the lock may be lost.
     const isGivenBack = this.#stopping.signal.aborted || age > served.lock / 3;
