@@ -78,15 +78,13 @@ class Attempt {
   }
 
   beat(beat: Beat): void {
+    if ("left" in beat) this.lockedUntil = now() + beat.left;
     // The end of an attempt that is being reported takes the lock away.
     if (this.#isOver) return;
     if ("lost" in beat) {
       this.crew.log.warn(`delayq: the lock of ${this.task.type} ${this.task.id} is lost: ${beat.lost}`);
       this.#stop("lost");
-    } else {
-      this.lockedUntil = now() + beat.left;
-      if (beat.isCancelled) this.#stop("cancelled");
-    }
+    } else if (beat.isCancelled) this.#stop("cancelled");
   }
 
   /** Tells the handler that the worker stops. */

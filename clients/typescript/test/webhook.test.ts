@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { test } from "node:test";
-import { Dead, InvalidSignature, RetryAfter, Webhook } from "delayq";
+import { after, test } from "node:test";
+import { App, Dead, InvalidSignature, RetryAfter, Webhook } from "delayq";
 import { z } from "zod";
+import { leftOut, Server } from "./server.js";
 
 const secret = (text: string): string => `whsec_${Buffer.from(text).toString("base64")}`;
-const [one, two] = [secret("the first secret"), secret("the second secret")];
+const [one, two] = [secret("the first secret of these tests"), secret("the second secret of these tests")];
 
 function signed(body: string, by: string[], at = Date.now()): Record<string, string> {
   const timestamp = String(Math.floor(at / 1000));
@@ -62,15 +63,38 @@ test("a middleware reads the body itself, or takes that of express.raw", async (
   const seen: unknown[] = [];
   const middleware = new Webhook(one).middleware(({ message }) => void seen.push(message));
   const http = createServer((request, response) => void middleware(request, response));
+  after(() => void http.close());
   await new Promise<void>((done) => http.listen(0, "127.0.0.1", done));
   const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
   assert.equal((await fetch(url, { method: "POST", headers: signed('"é"', [one]), body: '"é"' })).status, 204);
   assert.equal((await fetch(url, { method: "POST", headers: signed('"é"', [one]), body: '"e"' })).status, 401);
-  http.close();
   let status = 0;
   const response = { writeHead: (code: number) => ((status = code), response), end: () => {} };
   await middleware({ headers: signed("7", [one]), body: Buffer.from("7") } as never, response as never);
   assert.equal(status, 204);
   await assert.rejects(middleware({ headers: signed("7", [one]), body: 7, readableEnded: true } as never, response as never), /express.json/);
   assert.deepEqual(seen, ["é", 7]);
+});
+
+test("the server pushes to a middleware, and takes its answers", { skip: leftOut, timeout: 30_000 }, async () => {
+  const server = await new Server(8224, '[push]\nallow_http = true\nallow_networks = ["127.0.0.0/8"]').start();
+  after(() => server.end());
+  const seen: unknown[] = [];
+  const middleware = new Webhook<{ id: number }>(one).middleware(({ type, id, attempt, message, headers }) => {
+    seen.push([type, id, attempt, message.id, headers.shop]);
+    if (attempt === 1) throw new RetryAfter("1s");
+    return { refund: 12 };
+  });
+  const http = createServer((request, response) => void middleware(request, response));
+  after(() => void http.close());
+  await new Promise<void>((done) => http.listen(0, "127.0.0.1", done));
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/hook`;
+  const target = { http: { url, secrets: [one] } };
+  const headers = { authorization: `Bearer ${server.token}` };
+  const set = await fetch(`${server.url}/types/order.cancel/target`, { method: "PUT", headers, body: JSON.stringify(target) });
+  assert.equal(set.status, 200, await set.text());
+  const app = new App({ url: server.url, token: server.token });
+  const { reply } = await app.send("order.cancel", { id: 42 }, { id: "order-42", headers: { shop: "berlin" }, wait: "15s" });
+  assert.deepEqual(reply, { refund: 12 });
+  assert.deepEqual(seen, [["order.cancel", "order-42", 1, 42, "berlin"], ["order.cancel", "order-42", 2, 42, "berlin"]]);
 });
