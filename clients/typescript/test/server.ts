@@ -14,7 +14,7 @@ export const leftOut = binary ? false : "LEFT OUT: no delayq-server; build it, o
 export const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
 
 /** Waits until something is true. */
-export async function until<T>(what: () => T | Promise<T>, ms = 10_000): Promise<NonNullable<T>> {
+export async function until<T>(what: () => T | Promise<T>, ms = 20_000): Promise<NonNullable<T>> {
   for (const end = Date.now() + ms; ; await sleep(20)) {
     const value = await what();
     if (value) return value;
