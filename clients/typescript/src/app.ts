@@ -175,7 +175,7 @@ export class App {
     /** Declares a recurring task, or changes it. `every`: five fields of cron, or an interval such as `15m`. */
     set: async (
       id: string,
-      task: { type: string; every: string; zone?: string; message?: unknown; headers?: Record<string, string>; group?: string; paused?: boolean },
+      task: Pick<NewTask, "type" | "message" | "headers" | "group"> & { every: string; zone?: string; paused?: boolean },
     ): Promise<Recurring> => {
       const { type, every, zone, paused, message, headers, group } = task;
       const { message: text, message_base64, ...line } = lineOf(message, { id, headers, group });

@@ -82,7 +82,10 @@ export class Heartbeat {
     const held = new Map<number, Held>();
     const thread = new Worker(new URL("./thread.js", import.meta.url), { workerData, execArgv: [] });
     thread.unref();
-    this.ready = new Promise((resolve) => thread.once("message", () => (thread.on("message", say), resolve())).once("error", () => resolve()));
+    this.ready = new Promise((resolve) => {
+      thread.once("message", () => (thread.on("message", say), resolve()));
+      thread.once("error", () => resolve());
+    });
     thread.on("error", (error) => {
       warn(`the thread that extends locks has failed, and the event loop extends them: ${error}`);
       heart = new Heart(place, say);

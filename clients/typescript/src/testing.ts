@@ -11,7 +11,7 @@ type Kept = Schemas["TaskView"] & {
   again?: Line; reply?: { body: Uint8Array | string; contentType: string }; batch?: string;
 };
 type Batch = { name: string; state: "waiting" | "cancelled" | "over"; members: Kept[]; then: Line };
-type Series = { id: string; type: string; every: string; paused: boolean; since: number; headers: Record<string, string>; next_at?: number };
+type Series = Pick<Schemas["RecurringView"], "id" | "type" | "every" | "paused" | "since" | "headers" | "next_at">;
 
 const NAME = /^[A-Za-z0-9._:-]{1,100}$/;
 const ID = /^[!-~]{1,128}$/;
@@ -26,6 +26,9 @@ class Refusal extends Error {
 }
 const refuse = (status: number, kind: string, message: string): never => {
   throw new Refusal(status, kind, message);
+};
+const problemOf = ({ status, kind, message }: Refusal): Schemas["Problem"] => {
+  return { type: `urn:delayq:problem:${kind}`, title: kind, status, detail: message, is_repeatable: false };
 };
 const bad = (message: string): never => refuse(400, "bad-request", message);
 
@@ -49,9 +52,7 @@ class Store {
       return this.#route(init.method ?? "GET", path, query, body, new Headers(init.headers));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const { status, kind, message } = error;
-      const problem = { type: `urn:delayq:problem:${kind}`, title: kind, status, detail: message, is_repeatable: status === 429 };
-      return Response.json(problem, { status });
+      return Response.json(problemOf(error), { status: error.status });
     }
   }
 
@@ -66,8 +67,7 @@ class Store {
         try {
           return { line: index + 1, ...this.create(name, JSON.parse(text)) };
         } catch (error) {
-          const { status, kind, message } = error as Refusal;
-          return { line: index + 1, problem: { type: `urn:delayq:problem:${kind}`, title: kind, status, detail: message, is_repeatable: false } };
+          return { line: index + 1, problem: problemOf(error as Refusal) };
         }
       });
       return new Response(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -75,10 +75,9 @@ class Store {
     if (kind === "settle") return Response.json(json().map((ending: Ending) => this.settle(name, ending)));
     if (!ID.test(id)) bad("an id is 1 to 128 visible ASCII characters");
     if (method === "PUT" && !what) {
-      const named = [...headers].filter(([key]) => key.startsWith("delayq-header-")).map(([key, value]) => [key.slice(14), value]);
-      const contentType = headers.get("content-type");
-      const line = { ...query, id, headers: { ...Object.fromEntries(named), ...(contentType && { "content-type": contentType }) } };
-      return Response.json(this.create(name, { ...line, ...messageOf(body) } as Line), { status: 201 });
+      const all = [...headers].map(([key, value]) => [key.replace(/^delayq-header-/, ""), value]);
+      const { authorization: _, ...named } = Object.fromEntries(all) as Record<string, string>;
+      return Response.json(this.create(name, { ...query, id, headers: named, ...messageOf(body) } as Line), { status: 201 });
     }
     const task = this.tasks.get(`${name}/${id}`) ?? refuse(404, "not-found", `there is no task ${id} of type ${name}`);
     if (what === "done") return Response.json(this.settle(name, { id, lock: query.lock!, end: "done" }, body));
@@ -111,7 +110,8 @@ class Store {
     if (debounce != null && max_wait == null) bad("debounce: give its longest wait, such as max_wait=1h");
     if (debounce != null && span(debounce) > span(max_wait!)) bad("max_wait is shorter than the debounce");
     if (expires_after != null && expires_at != null) bad("expires_after and expires_at exclude each other");
-    if (on_conflict != null && !["reject", "keep", "replace"].includes(on_conflict)) bad(`on_conflict=${on_conflict}: use reject, keep or replace`);
+    const isConflictKnown = ["reject", "keep", "replace"].includes(on_conflict ?? "reject");
+    if (!isConflictKnown) bad(`on_conflict=${on_conflict}: use reject, keep or replace`);
     const { message, message_base64, group, project } = line;
     if ((message ?? message_base64 ?? "").length > LIMIT) refuse(413, "limit-exceeded", `the message is larger than ${LIMIT} bytes`);
     const headers = { ...line.headers, ...(group != null && { group }), ...(project != null && { project }) };
@@ -167,18 +167,23 @@ class Store {
     Object.assign(task, { state: "running", attempt: task.attempt + 1, fence: ++this.#fences });
     const series = this.series.get(task.headers["delayq-recurring"] ?? "");
     if (series) this.#occur(series);
-    const { type, id, fence, attempt, due_at, submitted_at, headers, last_error, message, message_base64 } = task;
-    return { type, id, fence, attempt, due_at, submitted_at, headers, last_error, message, message_base64, lock: `${fence}-0`, lock_until: this.clock };
+    return { ...task, lock: `${task.fence}-0`, lock_until: this.clock };
   }
 
-  settle(type: string, { id, lock, end, error, after, max_attempts, reply, then }: Ending, bytes?: Uint8Array | string): Schemas["One"] {
+  settle(type: string, ending: Ending, bytes?: Uint8Array | string): Schemas["One"] {
+    const { id, lock, end, error, after, max_attempts, reply, then = [] } = ending;
     const task = this.tasks.get(`${type}/${id}`);
     if (task?.state !== "running" || lock !== `${task.fence}-0`) return { id, outcome: "lock_lost" };
-    const again = (wait: number): void => void Object.assign(task, { state: "scheduled", at: this.clock + wait, due_at: this.clock + wait });
+    const again = (wait: number): void => {
+      task.state = "scheduled";
+      task.at = task.due_at = this.clock + wait;
+    };
     if (error !== undefined) task.last_error = error;
     if (end === "release") task.attempt--;
     if (end === "done") {
-      (then ?? []).forEach((line, index) => this.create(line.type!, { on_conflict: "keep", ...clean(line), id: line.id ?? `${id}+${index}` }));
+      then.forEach((line, index) => {
+        this.create(line.type!, { on_conflict: "keep", ...clean(line), id: line.id ?? `${id}+${index}` });
+      });
       if (bytes !== undefined) task.reply = { body: bytes, contentType: "application/octet-stream" };
       else if (reply !== undefined) task.reply = { body: JSON.stringify(reply), contentType: "application/json" };
       this.#end(task, "done");
@@ -206,8 +211,9 @@ class Store {
 
   #cancel(task: Kept): string {
     if (task.state === "running") task.cancel_requested = true;
-    else if (task.state === "done" || task.state === "expired") refuse(409, "finished", `${task.id} of ${task.type} has ended: it is ${task.state}`);
-    else if (task.state !== "cancelled") this.#end(task, "cancelled");
+    else if (task.state === "done" || task.state === "expired") {
+      refuse(409, "finished", `${task.id} of ${task.type} has ended: it is ${task.state}`);
+    } else if (task.state !== "cancelled") this.#end(task, "cancelled");
     task.again = undefined;
     return task.state === "running" ? "running" : "cancelled";
   }
@@ -245,7 +251,8 @@ class Store {
       const { type, every, zone, paused = false, message, message_base64, headers = {}, group } = json();
       if (!/^(\S+ ){4}\S+$/.test(every) && !(span(every) >= 1000)) bad(`every: ${every} is neither five fields of cron nor an interval`);
       const all = { ...headers, ...(group != null && { group }) };
-      this.series.set(id, { id, type, every, ...(zone && { zone }), paused, since: this.clock, headers: all, message, message_base64 });
+      const series = { id, type, every, paused, since: this.clock, headers: all, message, message_base64 };
+      this.series.set(id, { ...series, ...(zone && { zone }) });
     }
     const series = this.series.get(id) ?? refuse(404, "not-found", `there is no recurring task ${id}`);
     if (method === "POST") series.paused = what === "pause";

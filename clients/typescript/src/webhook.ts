@@ -30,6 +30,7 @@ export interface WebhookOptions<M = unknown> {
 type Headerlike = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 /** What it returns is the reply of the task. `Dead` and `RetryAfter` do what they do in a worker. */
 type HookHandler<M> = (hook: Hook<M>) => unknown;
+type Said = { status: number; headers: Record<string, string>; body: Uint8Array | string | null };
 
 /** Verifies requests of push targets, which are signed as Standard Webhooks specifies. */
 export class Webhook<M = unknown> {
@@ -54,12 +55,14 @@ export class Webhook<M = unknown> {
     if (!(age <= this.#tolerance)) throw new InvalidSignature("the request is too old, or a clock is wrong");
     const bytes = Buffer.from(body as Uint8Array);
     const own = this.#keys.map((key) => createHmac("sha256", key).update(`${id}.${sentAt}.`).update(bytes).digest());
-    const given = get("webhook-signature").split(" ").filter((one) => one.startsWith("v1,")).map((one) => Buffer.from(one.slice(3), "base64"));
+    const signatures = get("webhook-signature").split(" ").filter((one) => one.startsWith("v1,"));
+    const given = signatures.map((one) => Buffer.from(one.slice(3), "base64"));
     if (!own.some((mac) => given.some((one) => one.length === mac.length && timingSafeEqual(one, mac)))) {
       throw new InvalidSignature("no signature of the request is by one of the secrets");
     }
-    const message = this.options.raw ? bytes : await readMessage<M>(bytes, get("content-type"), this.options.schema).catch(unreadable);
-    const own_headers = [...all].filter(([name]) => name.startsWith("delayq-header-"));
+    const { raw, schema } = this.options;
+    const message = raw ? bytes : await readMessage<M>(bytes, get("content-type"), schema).catch(unreadable);
+    const ownHeaders = [...all].filter(([name]) => name.startsWith("delayq-header-"));
     return {
       type: get("delayq-task-type"),
       id: get("delayq-task-id"),
@@ -68,7 +71,7 @@ export class Webhook<M = unknown> {
       fence: Number(get("delayq-fence")),
       dueAt: new Date(Number(get("delayq-due-at"))),
       webhookId: id,
-      headers: Object.fromEntries(own_headers.map(([name, value]) => [name.slice("delayq-header-".length), value])),
+      headers: Object.fromEntries(ownHeaders.map(([name, value]) => [name.slice("delayq-header-".length), value])),
       message: message as M,
     };
   }
@@ -86,7 +89,8 @@ export class Webhook<M = unknown> {
     return async (request, response) => {
       let { body: read } = request as { body?: unknown };
       if (!(read instanceof Uint8Array) && request.readableEnded) {
-        throw new TypeError("the body was read before: use this middleware before express.json(), or express.raw({ type: '*/*' })");
+        const what = "use this middleware before express.json(), or express.raw({ type: '*/*' })";
+        throw new TypeError(`the body was read before: ${what}`);
       }
       if (!(read instanceof Uint8Array)) {
         const parts: Buffer[] = [];
@@ -98,8 +102,10 @@ export class Webhook<M = unknown> {
     };
   }
 
-  async #answer(handle: HookHandler<M>, given: Headerlike, bytes: Uint8Array): Promise<{ status: number; headers: Record<string, string>; body: Uint8Array | string | null }> {
-    const text = (status: number, body: string, headers = {}) => ({ status, headers: { "content-type": "text/plain", ...headers }, body });
+  async #answer(handle: HookHandler<M>, given: Headerlike, bytes: Uint8Array): Promise<Said> {
+    const text = (status: number, body: string, more = {}): Said => {
+      return { status, headers: { "content-type": "text/plain", ...more }, body };
+    };
     try {
       const reply = await handle(await this.verify(given, bytes));
       if (reply === undefined || reply === null) return { status: 204, headers: {}, body: null };

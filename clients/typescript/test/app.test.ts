@@ -99,7 +99,8 @@ test("a lock is extended while a handler blocks, and a cancel reaches it", { ski
 test("a lost lock is told to the handler, and nothing is reported", { skip: leftOut, timeout: 30_000 }, async () => {
   // Extensions go nowhere.
   const never = (signal: AbortSignal) => new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-  const broken: typeof fetch = (url, init) => (String(url).endsWith("/extend") ? never(init!.signal!) : fetch(url, init));
+  let reports = 0;
+  const broken: typeof fetch = (url, init) => ((reports += Number(String(url).endsWith("/settle"))), String(url).endsWith("/extend") ? never(init!.signal!) : fetch(url, init));
   const [app, other] = [connect({ fetch: broken, log: { warn: () => {}, error: () => {} } }), connect()];
   const told = new Promise<unknown>((resolve) => {
     app.task("lost", { lock: "1s" }, async (_, cx) => {
@@ -116,6 +117,8 @@ test("a lost lock is told to the handler, and nothing is reported", { skip: left
   const reason = await told;
   assert.ok(reason instanceof Stopped && reason.why === "lost");
   assert.deepEqual((await other.reply("lost", "x", { wait: "10s" })).reply, { attempt: 2 });
+  await app.stop(0);
+  assert.equal(reports, 0);
 });
 
 test("a stop lets handlers finish, and gives back the rest", { skip: leftOut, timeout: 30_000 }, async () => {
