@@ -127,7 +127,7 @@ function unanswered(error: unknown, base: string): DelayqError {
     const inner = one instanceof AggregateError ? one.errors.map((each) => String(each?.message)).join(", ") : "";
     parts.push([code && !one.message.includes(code) ? code : "", one.message, inner].filter(Boolean).join(" "));
   }
-  const text = parts.filter((part) => part !== "fetch failed").join(": ") || String(error);
+  const text = parts.filter((part) => part !== "fetch failed").join(": ").replace(/\s+/g, " ").trim() || String(error);
   const hint = /HPE_INVALID/.test(text) ? "; does the server speak TLS (https://)?"
     : /WRONG_VERSION|EPROTO/.test(text) ? "; does the server speak TLS? Otherwise use http://" : "";
   const isInDoubt = !NOT_SENT.test(text);

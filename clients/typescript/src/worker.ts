@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { Context } from "./context.js";
 import { Dead, DelayqError, failure, Later, LockLost, RetryAfter, Stopped } from "./errors.js";
 import { Heartbeat, type Beat } from "./heartbeat.js";
@@ -75,6 +76,7 @@ class Attempt {
 
   constructor(readonly crew: Crew, readonly served: Served, readonly task: Claimed, age = 0) {
     this.lockedUntil = now() + served.lock - age;
+    setMaxListeners(0, this.#stops.any.signal);
   }
 
   beat(beat: Beat): void {
@@ -208,7 +210,10 @@ export class Crew {
   #tickedAt = now();
   #stall = { endedAt: Number.NEGATIVE_INFINITY, span: 0 };
 
-  constructor(readonly place: Place, readonly around: Around[], readonly log: Log, readonly makeLine: MakeLine) {}
+  constructor(readonly place: Place, readonly around: Around[], readonly log: Log, readonly makeLine: MakeLine) {
+    // Each type listens.
+    setMaxListeners(0, this.#stopping.signal, this.#claims.signal);
+  }
 
   /** @throws RangeError, TypeError if an option is not valid */
   static served<M>(type: string, options: WorkOptions<M>, handler: Handler<M>): Served {
