@@ -20,7 +20,7 @@ after(async () => {
   await server.end();
 });
 
-sentences("server", { skip: leftOut, world: async () => ({ app: connect(), pass: (span) => sleep(Number.parseFloat(span) * (span.endsWith("ms") ? 1 : 1000)) }) });
+sentences("server", { skip: leftOut, world: async () => ({ app: connect(), pass: (_, isSo) => until(isSo) }) });
 sentences("double", { skip: false, world: async () => { const app = new TestApp(); return { app, pass: (span) => app.advance(span) }; } });
 
 test("options are checked at once", () => {
