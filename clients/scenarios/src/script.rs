@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use delayq_plugin::{
     Backoff, Clock, DelayQueueJob, Error, Json, Result, RetryPolicy, SystemClock, TaskContext,
@@ -83,12 +84,13 @@ impl TaskWorker for Script {
         let work = self.work(&order, &whole, cx);
         tokio::pin!(work);
         let result = tokio::select! {
-            result = &mut work => result,
+            biased;
             () = cx.cancelled() => {
                 self.stopped(cx).await;
                 // It may heed the signal, or not.
                 work.await
             }
+            result = &mut work => result,
         };
         if result.is_ok() {
             end.how = "returned";
@@ -160,7 +162,7 @@ impl Script {
             }
             "sleep" => tokio::select! {
                 () = tokio::time::sleep(span(&text(&order.r#for))?) => Ok(()),
-                () = cx.cancelled() => Err(TaskError::retry("it was told to stop")),
+                () = cx.cancelled() => Err(TaskError::release(Duration::ZERO)),
             },
             "block" => {
                 let span = span(&text(&order.r#for))?;
@@ -198,7 +200,7 @@ fn follow_up(order: &Order) -> Result<DelayQueueJob> {
 }
 
 /// Blocks its thread, whatever happens.
-fn block(span: std::time::Duration) {
+fn block(span: Duration) {
     let (keep, wait) = mpsc::channel::<()>();
     // Nothing is ever sent.
     let _ = wait.recv_timeout(span);

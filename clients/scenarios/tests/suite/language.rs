@@ -95,7 +95,7 @@ impl Language {
         std::thread::scope(|threads| {
             for _ in 0..ABREAST.min(number) {
                 threads.spawn(|| {
-                    while let Some((index, scenario)) = locked(&queue).pop_front() {
+                    while let Some((index, scenario)) = next(&queue) {
                         let result = self.run(index, &scenario, &shared, &idle);
                         if let Err(why) = result {
                             locked(&failed).push((scenario.name, why));
@@ -147,6 +147,11 @@ impl Language {
         }
         Ok(())
     }
+}
+
+/// A function of its own, so that the queue is free while the scenario runs.
+fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
+    locked(queue).pop_front()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
