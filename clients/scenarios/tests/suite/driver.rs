@@ -78,6 +78,14 @@ impl Driver {
         *self.sink.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(log);
     }
 
+    /// Writes the first line, which makes the app as it is by default, and returns its number.
+    pub(crate) fn greet(&mut self) -> Result<u64, String> {
+        let line = Map::from_iter([("do".to_owned(), "app".into())]);
+        let number = self.call(&line);
+        self.is_clean = true;
+        number
+    }
+
     /// Writes a call, and returns its number.
     pub(crate) fn call(&mut self, call: &Map<String, Value>) -> Result<u64, String> {
         self.next += 1;

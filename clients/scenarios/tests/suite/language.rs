@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::driver::Driver;
 use crate::scenario::Scenario;
@@ -14,6 +14,8 @@ use crate::stage::Stage;
 
 /// Scenarios that run at the same time: they wait most of the time.
 const ABREAST: usize = 8;
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How a driver's `build` says that its toolchain is not here.
 const IS_MISSING: i32 = 75;
 
@@ -22,6 +24,7 @@ const IS_MISSING: i32 = 75;
 pub(crate) struct Language {
     name: String,
     program: PathBuf,
+    patience: Duration,
 }
 
 impl Language {
@@ -30,7 +33,22 @@ impl Language {
         Self {
             name: name.to_owned(),
             program: program.into(),
+            patience: PATIENCE,
         }
+    }
+
+    /// With less patience, for a driver that is broken.
+    pub(crate) fn impatient(mut self) -> Self {
+        self.patience = Duration::from_secs(5);
+        self
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Builds the driver of `clients/NAME`; `None`, and a line, where that cannot be done here.
@@ -125,11 +143,7 @@ impl Language {
             true => Some(Mutex::new(Server::new()?)),
             false => None,
         };
-        let mut stage = Stage::new(
-            &self.program,
-            own.as_ref().unwrap_or(shared),
-            format!("s{index}."),
-        );
+        let mut stage = Stage::new(self, own.as_ref().unwrap_or(shared), format!("s{index}."));
         if own.is_none()
             && let Some(driver) = locked(idle).pop()
         {

@@ -15,7 +15,6 @@
 )]
 
 mod books;
-mod broken;
 mod driver;
 mod filling;
 mod language;
@@ -24,6 +23,8 @@ mod pattern;
 mod scenario;
 mod server;
 mod stage;
+mod start_gate;
+mod verdicts;
 
 use language::Language;
 use scenario::Scenario;

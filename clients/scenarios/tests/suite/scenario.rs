@@ -31,6 +31,16 @@ impl Scenario {
         self.steps.iter().any(|step| step.contains_key("server"))
     }
 
+    /// The drivers that it makes an app of in its own way.
+    pub(crate) fn makers(&self) -> Vec<String> {
+        let of_step = |step: &Step| {
+            let verb = step.get("do")?.get("do")?.as_str()?;
+            let driver = step.get("call")?.as_str()?;
+            (verb == "app").then(|| driver.to_owned())
+        };
+        self.steps.iter().filter_map(of_step).collect()
+    }
+
     /// Whether it has something to do with this driver.
     pub(crate) fn names(&self, driver: &str) -> bool {
         let mut steps = self.steps.iter();

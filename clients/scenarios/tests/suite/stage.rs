@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use crate::books::Books;
 use crate::driver::Driver;
 use crate::filling::{Filling, span};
+use crate::language::Language;
 use crate::log::{Log, What};
 use crate::pattern::{Names, check};
 use crate::scenario::{Scenario, Step};
 use crate::server::Server;
+use crate::start_gate::Place;
 
-/// How long a step may take that says nothing about it, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at the server.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -32,20 +32,25 @@ struct Asked {
 pub(crate) struct Stage<'a> {
     program: &'a Path,
     server: &'a Mutex<Server>,
+    /// How long a step may take that says nothing about it.
+    patience: Duration,
     log: Arc<Log>,
     filling: Filling,
     drivers: BTreeMap<String, Driver>,
     asked: BTreeMap<String, Asked>,
     /// Drivers that a step has ended.
     ended: Vec<String>,
+    /// Drivers whose first line is one of the scenario.
+    made_by_it: Vec<String>,
 }
 
 impl<'a> Stage<'a> {
     /// With names of its own, and with a driver that another scenario has left.
-    pub(crate) fn new(program: &'a Path, server: &'a Mutex<Server>, prefix: String) -> Self {
+    pub(crate) fn new(language: &'a Language, server: &'a Mutex<Server>, prefix: String) -> Self {
         Self {
-            program,
+            program: language.program(),
             server,
+            patience: language.patience(),
             log: Arc::new(Log::new()),
             filling: Filling {
                 prefix,
@@ -54,6 +59,7 @@ impl<'a> Stage<'a> {
             drivers: BTreeMap::new(),
             asked: BTreeMap::new(),
             ended: Vec::new(),
+            made_by_it: Vec::new(),
         }
     }
 
@@ -74,6 +80,7 @@ impl<'a> Stage<'a> {
 
     /// Runs all steps, and looks at the books.
     pub(crate) fn run(&mut self, scenario: &Scenario) -> Result<(), String> {
+        self.made_by_it = scenario.makers();
         if scenario.names("app") && !self.drivers.contains_key("app") {
             self.start("app", &Step::new())?;
         }
@@ -100,7 +107,7 @@ impl<'a> Stage<'a> {
         };
         let within = |key: &str| match step.get(key).and_then(Value::as_str) {
             Some(text) => span(text),
-            None => Ok(PATIENCE),
+            None => Ok(self.patience),
         };
         let (verb, whom) = verb(step).ok_or("it has no verb")?;
         let whom = self.filling.fill(whom)?;
@@ -115,7 +122,7 @@ impl<'a> Stage<'a> {
                 self.log.pause(span(name)?);
                 Ok(())
             }
-            "kill" => self.end(name, Signal::KILL, None, PATIENCE),
+            "kill" => self.end(name, Signal::KILL, None, self.patience),
             "terminate" => self.end(name, Signal::TERM, Some(0), within("within")?),
             "pause" => self.driver(name)?.signal(Signal::STOP),
             "resume" => self.driver(name)?.signal(Signal::CONT),
@@ -161,9 +168,21 @@ impl<'a> Stage<'a> {
             let value = self.filling.fill(value)?;
             variables.push((key.clone(), value.as_str().unwrap_or_default().to_owned()));
         }
+        let place = Place::take();
         let driver = Driver::start(name, self.program, &variables, &self.log)?;
         self.ended.retain(|ended| ended != name);
         self.drivers.insert(name.to_owned(), driver);
+        if !self.made_by_it.iter().any(|made| made == name) {
+            // Its times count from here on.
+            let first = self.driver(name)?.greet()?;
+            let asked = Asked {
+                driver: name.to_owned(),
+                number: first,
+                at: Instant::now(),
+            };
+            self.look_at(&asked, &Step::new(), self.patience)?;
+        }
+        drop(place);
         Ok(())
     }
 
