@@ -1,5 +1,5 @@
 //! The driver of Rust: the plugin on a server, told what to do in lines of JSON on the standard
-//! input. `clients/README.md` has the lines. The clients of other languages have such a driver, too.
+//! input. `clients/README.md` has the lines. The clients of other languages have such a driver.
 
 #![allow(
     clippy::print_stdout,

@@ -20,6 +20,8 @@ struct Open<'a> {
 pub(crate) struct Books {
     starts: Vec<(String, String)>,
     abreast: Vec<(String, usize)>,
+    /// Drivers with attempts that have not ended.
+    pub(crate) busy: BTreeSet<String>,
     /// Attempts of a task that ran beside each other although no lock was lost.
     pub(crate) doubles: Vec<String>,
 }
@@ -40,6 +42,7 @@ impl Books {
                 What::Answer(_) | What::Garbage(_) => {}
             }
         }
+        books.busy = open.iter().map(|one| one.driver.to_owned()).collect();
         books
     }
 

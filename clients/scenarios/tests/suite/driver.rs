@@ -22,7 +22,7 @@ pub(crate) struct Driver {
     input: ChildStdin,
     sink: Sink,
     next: u64,
-    /// It has only been asked for single calls: another scenario may have it.
+    /// It has its first app, and works: another scenario may have it, with types of its own.
     pub(crate) is_clean: bool,
     is_ended: Arc<Mutex<bool>>,
 }
@@ -93,7 +93,7 @@ impl Driver {
         line.insert("n".to_owned(), self.next.into());
         let text = Value::Object(line).to_string();
         log_of(&self.sink).write(&format!("{} < {text}", self.name));
-        let changes = ["app", "work", "stop"];
+        let changes = ["app", "stop"];
         if call
             .get("do")
             .and_then(Value::as_str)

@@ -64,19 +64,19 @@ impl Language {
             eprintln!("LEFT OUT: clients/{name}/driver/build is not here");
             return None;
         }
-        let built = Command::new(&build).stdin(Stdio::null()).output();
-        let built = built.unwrap_or_else(|error| panic!("{}: {error}", build.display()));
-        let [out, err] = [&built.stdout, &built.stderr].map(|said| String::from_utf8_lossy(said));
-        if built.status.code() == Some(IS_MISSING) {
+        let output = Command::new(&build).stdin(Stdio::null()).output();
+        let output = output.unwrap_or_else(|error| panic!("{}: {error}", build.display()));
+        let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
+        if output.status.code() == Some(IS_MISSING) {
             let why = err.lines().last().unwrap_or("its toolchain is not here");
             eprintln!("LEFT OUT: the client in {name}: {why}");
             return None;
         }
         assert!(
-            built.status.success(),
+            output.status.success(),
             "{}: {}\n{out}{err}",
             build.display(),
-            built.status
+            output.status
         );
         Some(Self::new(name, folder.join("run")))
     }
@@ -139,12 +139,15 @@ impl Language {
         idle: &Mutex<Vec<Driver>>,
     ) -> Result<(), String> {
         let began = Instant::now();
-        let own = match scenario.needs_a_server() {
-            true => Some(Mutex::new(Server::new()?)),
-            false => None,
+        let own = if scenario.needs_a_server() {
+            Some(Mutex::new(Server::new()?))
+        } else {
+            None
         };
         let mut stage = Stage::new(self, own.as_ref().unwrap_or(shared), format!("s{index}."));
+        let makes_app = scenario.makers().iter().any(|driver| driver == "app");
         if own.is_none()
+            && !makes_app
             && let Some(driver) = locked(idle).pop()
         {
             stage.adopt(driver);

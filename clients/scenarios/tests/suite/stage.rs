@@ -69,9 +69,11 @@ impl<'a> Stage<'a> {
         self.drivers.insert(driver.name.clone(), driver);
     }
 
-    /// The driver `app`, if it can be used again.
+    /// The driver `app`, if it can be used again: what it still runs would be told of elsewhere.
     pub(crate) fn leave(&mut self) -> Option<Driver> {
-        self.drivers.remove("app").filter(|driver| driver.is_clean)
+        let driver = self.drivers.remove("app").filter(|driver| driver.is_clean);
+        let busy = Books::of(&self.log.lock().entries).busy;
+        driver.filter(|driver| !busy.contains(&driver.name))
     }
 
     pub(crate) fn transcript(&self) -> String {
@@ -253,12 +255,18 @@ impl<'a> Stage<'a> {
             .filling
             .fill(step.get("is").ok_or("the event has no `is`")?)?;
         let (names, ended) = (self.filling.names.clone(), self.ended.clone());
+        let prefix = self.filling.prefix.clone();
         let found = self.log.wait(within, |heard| {
             let of_driver = |driver: &str| name == "*" || driver == name;
             for entry in heard.entries.iter_mut().filter(|entry| !entry.is_taken) {
                 let What::Event(event) = &entry.what else {
                     continue;
                 };
+                // A driver may still have tasks of a scenario before.
+                let task_type = event.get("type").and_then(Value::as_str);
+                if task_type.is_some_and(|name| !name.starts_with(&prefix)) {
+                    continue;
+                }
                 let mut bound = names.clone();
                 if of_driver(&entry.driver) && check(&pattern, Some(event), &mut bound).is_ok() {
                     entry.is_taken = true;
