@@ -39,7 +39,7 @@ impl Language {
 
     /// With less patience, for a driver that is broken.
     pub(crate) fn impatient(mut self) -> Self {
-        self.patience = Duration::from_secs(5);
+        self.patience = Duration::from_secs(8);
         self
     }
 
