@@ -94,6 +94,12 @@ impl<'a> Stage<'a> {
             let broken = self.log.lock().broken(&self.ended);
             broken.map_or(Ok(()), |why| Err(told(why)))?;
         }
+        // What has come later may have changed the counts.
+        let is_count = |step: &&Step| step.contains_key("starts");
+        for step in scenario.steps.iter().filter(is_count) {
+            self.step(step)
+                .map_err(|why| format!("{} at the end: {why}", json!(step)))?;
+        }
         let doubles = Books::of(&self.log.lock().entries).doubles;
         let why = "a task ran twice at the same time, and no lock was lost";
         doubles
@@ -135,11 +141,7 @@ impl<'a> Stage<'a> {
                     .map_or(Ok(()), |pattern| self.fits(pattern, Some(&answer)))
             }
             "until" => self.until(&whom, step.get("is"), within("within")?),
-            "starts" => self.starts(&whom, step),
-            "abreast" => {
-                let found = Books::of(&self.log.lock().entries).abreast(name);
-                self.fits(step.get("is").unwrap_or(&Value::Null), Some(&json!(found)))
-            }
+            "starts" | "abreast" => self.counts(verb, &whom, step),
             _ => Err(format!("there is no step {verb}")),
         }
     }
@@ -389,18 +391,46 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn starts(&mut self, of: &Value, step: &Step) -> Result<(), String> {
-        let Some([Value::String(task_type), id]) = of.as_array().map(Vec::as_slice) else {
-            return Err("write [TYPE, ID]".to_owned());
-        };
-        let books = Books::of(&self.log.lock().entries);
-        let starts = books.starts(task_type, id.as_str());
-        self.fits(step.get("is").unwrap_or(&Value::Null), Some(&json!(starts)))?;
-        match step.get("tasks") {
-            Some(pattern) => self.fits(pattern, Some(&json!(books.tasks(task_type)))),
-            None => Ok(()),
-        }
+    /// Waits for the counts: the server may know of an attempt before its driver was heard.
+    fn counts(&mut self, verb: &str, of: &Value, step: &Step) -> Result<(), String> {
+        let pattern = |key| self.filling.fill(step.get(key).unwrap_or(&Value::Null));
+        let (is, tasks) = (pattern("is")?, pattern("tasks")?);
+        let mut why = String::new();
+        let fits = self.log.wait(self.patience, |heard| {
+            match counted(&Books::of(&heard.entries), verb, of, &[&is, &tasks]) {
+                Ok(()) => Some(()),
+                Err(other) => {
+                    why = other;
+                    None
+                }
+            }
+        });
+        fits.ok_or(why)
     }
+}
+
+/// Compares what the books have: `is` and `tasks` are patterns.
+fn counted(
+    books: &Books,
+    verb: &str,
+    of: &Value,
+    is_and_tasks: &[&Value; 2],
+) -> Result<(), String> {
+    let [is, tasks] = is_and_tasks;
+    let names = &mut Names::new();
+    if verb == "abreast" {
+        let most = books.abreast(of.as_str().unwrap_or_default());
+        return check(is, Some(&json!(most)), names);
+    }
+    let Some([Value::String(task_type), id]) = of.as_array().map(Vec::as_slice) else {
+        return Err("write [TYPE, ID]".to_owned());
+    };
+    let starts = books.starts(task_type, id.as_str());
+    check(is, Some(&json!(starts)), names)?;
+    if tasks.is_null() {
+        return Ok(());
+    }
+    check(tasks, Some(&json!(books.tasks(task_type))), names)
 }
 
 /// The verb of a step, and its object.
