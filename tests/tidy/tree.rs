@@ -45,6 +45,9 @@ fn without_comment(line: &str) -> &str {
     starts.find(is_comment).map_or(line, |start| &line[..start])
 }
 
+/// Folders of the clients in other languages that hold what was built or fetched.
+const BUILT: [&str; 4] = ["build", "dist", "node_modules", "target"];
+
 /// All files of the workspace that are kept in version control, more or less.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
@@ -87,7 +90,11 @@ impl Tree {
                 continue;
             }
             let kind = entry.file_type().expect("the folder can be listed");
+            let is_built = prefix.starts_with("clients/") && BUILT.contains(&name.as_str());
             if kind.is_dir() {
+                if is_built {
+                    continue;
+                }
                 self.add_folder(&entry.path(), &format!("{path}/"));
             } else if kind.is_file() {
                 // A link is read where it leads.

@@ -1,6 +1,6 @@
 //! Clients of other languages, which tests of the server and programs of the guide use: fetched
 //! from the registries of Python, Node, Go and Java into `target/clients`. Without one its tests
-//! are left out, and nothing fails.
+//! are left out, and nothing fails. So it is with delayq's own clients, in `clients/`.
 
 use crate::call::{Call, root};
 
@@ -38,6 +38,12 @@ pub(crate) fn install() {
     told("Node", node(), "npm, and its registry");
     told("Go", go(), "go 1.21 or later, and its module proxy");
     told("Java", java(), "java, Maven, and its repository");
+    // Beside the build of the workspace, so that the scenarios find them built.
+    for language in ["python", "typescript", "go", "java"] {
+        let build = format!("clients/{language}/driver/build");
+        let is_here = root().join(&build).is_file() && Call::new(&build).succeeds();
+        told(&format!("{language}, those of delayq"), is_here, &build);
+    }
 }
 
 fn python() -> bool {

@@ -23,7 +23,8 @@ const SILENCE: Duration = Duration::from_mins(1);
 const SLOWEST: usize = 10;
 
 /// Programs that take long, the longest first: started late they would run alone at the end.
-const LONG: [&str; 9] = [
+const LONG: [&str; 10] = [
+    "delayq-scenarios suite",
     "delayq-server lib",
     "delayq-tests contract",
     "delayq-ui-tests compiler",
