@@ -117,14 +117,12 @@ impl TaskHistory {
             0 => Vec::new(),
             _ => self.store.ends(MAX_ENDS).await?,
         };
-        // A tier counts records that it only drops, and has dropped them by now.
-        let unread = match queued.saturating_sub(read.len() as u64) {
-            0 => 0,
-            _ => {
-                let waiting = self.store.ends_status().await?.waiting;
-                waiting.saturating_sub(read.len() as u64)
-            }
-        };
+        let mut unread = queued.saturating_sub(read.len() as u64);
+        if unread > 0 {
+            // A tier counts records that it only drops, and has dropped them by now.
+            let waiting = self.store.ends_status().await?.waiting;
+            unread = waiting.saturating_sub(read.len() as u64);
+        }
         let waiting = read.into_iter().map(|end| end.life);
         let mut lives: Vec<Life> = waiting
             .filter(|life| life.task_type == task_type && life.id == id)

@@ -256,9 +256,10 @@ async fn herd(case: HerdCase, count: usize) -> Result<f64, Failure> {
             .worker(TASK_TYPE, WorkerOptions::default(), counter.clone())
             .start()
     };
-    let early = match case.is_awaited {
-        true => Some(start().await?),
-        false => None,
+    let early = if case.is_awaited {
+        Some(start().await?)
+    } else {
+        None
     };
     let wait = due.since(SystemClock.now());
     if wait.is_zero() {

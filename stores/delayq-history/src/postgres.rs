@@ -85,9 +85,10 @@ impl PostgresHistory {
         };
         history.database.check().await?;
         let has_tables = history.number(sql::HAS_TABLES, Vec::new()).await? != 0;
-        let version = match has_tables {
-            true => history.number(sql::VERSION, Vec::new()).await?,
-            false => 0,
+        let version = if has_tables {
+            history.number(sql::VERSION, Vec::new()).await?
+        } else {
+            0
         };
         if version < VERSION {
             history.database.run(&history.sql(sql::TABLES)).await?;

@@ -109,9 +109,8 @@ fn a_value_that_would_do_nothing_is_refused_and_what_is_known_of_the_end_is_an_o
     assert_eq!(of("mail.bill").to_string(), "all");
     assert_eq!(of("order").to_string(), "on");
     let retention = config.history_plan().unwrap().retention;
-    let types = ["*", "mail.*"].map(|text| TypePattern::new(text).unwrap());
-    let [rest, mail] = types;
-    assert_eq!(retention.types, [(rest, None), (mail, Some(FOREVER))]);
+    let mail = TypePattern::new("mail.*").unwrap();
+    assert_eq!(retention.types, [(mail, FOREVER)]);
     let config = Config::of_text("retention = \"1h 30m\"\nremembered = 7").unwrap();
     let options = config.store_options();
     assert_eq!(options.retention, std::time::Duration::from_mins(90));

@@ -309,7 +309,7 @@ impl Shards {
         let sealed = map.older().map(|shard| shard.upkeep().seal(&stored.text));
         let sealed = join_all(sealed).await;
         let (mut kept, mut empty) = (SealedSettings::default(), HashSet::new());
-        kept.born = "1".to_owned();
+        "1".clone_into(&mut kept.born);
         for (shard, own) in map.older().zip(sealed) {
             let own = own?;
             kept.pause_ms = kept.pause_ms.max(own.pause_ms);
