@@ -173,6 +173,8 @@ impl MariadbServer {
             "--init-file={}",
             self.folder.join("init.sql").display()
         ));
+        // A server that starts removes the temporary tables of others.
+        command.arg(format!("--tmpdir={}", self.folder.display()));
         command.args(&self.extra).env("SOURCE", template());
         let process = WatchedProcess::start(&command, &self.folder, READY, KILL)?;
         self.process = Some(process);
@@ -210,6 +212,7 @@ fn template() -> &'static Path {
             "--skip-test-db",
             "--innodb-log-file-size=8M",
         ]);
+        install.env("TMPDIR", &folder);
         install.arg("--auth-root-authentication-method=normal");
         install.arg(format!("--datadir={}", data.display()));
         // The watcher removes the folder in the end.
