@@ -197,15 +197,15 @@ impl HistoryArgs {
         if search.one_task().is_some() && url(store).is_ok() {
             return None;
         }
-        Some(async { found(&self.named(database, store)?.search(&search.query()).await?) }.await)
+        Some(async { found(&named(database, store)?.search(&search.query()).await?) }.await)
     }
+}
 
-    /// The history of a database that the call names.
-    fn named(&self, database: &str, store: &StoreArgs) -> Result<HistoryStore, Failure> {
-        existing_file(database)?;
-        let timeout = store.timeout.unwrap_or(TIMEOUT);
-        Ok(HistoryStore::at(database, namespace(store)?, timeout)?)
-    }
+/// The history of a database that the call names.
+fn named(database: &str, store: &StoreArgs) -> Result<HistoryStore, Failure> {
+    existing_file(database)?;
+    let timeout = store.timeout.unwrap_or(TIMEOUT);
+    Ok(HistoryStore::at(database, namespace(store)?, timeout)?)
 }
 
 /// Runs the command.
@@ -230,7 +230,7 @@ fn history(
 ) -> Result<TaskHistory, Failure> {
     let mut tasks = operator.tasks().clone();
     if let Some(database) = &args.history {
-        tasks = tasks.with_history(Arc::new(args.named(database, store)?));
+        tasks = tasks.with_history(Arc::new(named(database, store)?));
     }
     if let Some(history) = tasks.history() {
         return Ok(history);
