@@ -80,7 +80,8 @@ fn written(file: &Path) -> Result<String, ServerError> {
 #[cfg(unix)]
 fn is_private(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 == 0)
+    const OF_OTHERS: u32 = 0o077;
+    fs::metadata(file).is_ok_and(|found| (found.permissions().mode() & OF_OTHERS) == 0)
 }
 
 #[cfg(not(unix))]

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{DelayQueueJob, hours};
 use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::redis_server::free_port;
@@ -118,7 +119,7 @@ fn a_file_is_copied_in_use_and_restored() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // It is open all the while.
     let open = || async {
-        let tasks = delayq_plugin::TaskSubmitService::connect(&new, Default::default());
+        let tasks = delayq_plugin::TaskSubmitService::connect(&new, StoreOptions::default());
         tasks.await.unwrap()
     };
     let tasks = runtime.block_on(open());
@@ -263,7 +264,7 @@ fn a_pair_is_marked_again_after_an_older_copy_was_restored() {
     let create = |url: &str| format!("{url}?create=true");
     runtime.block_on(async {
         let new = create(&hot);
-        let tasks = delayq_plugin::TaskSubmitService::connect(&new, Default::default());
+        let tasks = delayq_plugin::TaskSubmitService::connect(&new, StoreOptions::default());
         let tasks = tasks.await.unwrap();
         let job = DelayQueueJob::raw("order.cancel", "{}").id("stays");
         tasks.send(job.after(hours(1))).await.unwrap();
@@ -273,7 +274,7 @@ fn a_pair_is_marked_again_after_an_older_copy_was_restored() {
     desk.run(sqlite[0]);
     runtime.block_on(async {
         let store = delayq_plugin::ColdStore::new(create(&cold));
-        let store = store.open(&hot, Default::default()).await.unwrap();
+        let store = store.open(&hot, StoreOptions::default()).await.unwrap();
         let tasks = delayq_plugin::TaskSubmitService::new(store);
         let job = DelayQueueJob::raw("order.cancel", "{}").id("far");
         tasks.send(job.after(hours(48))).await.unwrap();
