@@ -319,13 +319,13 @@ fn a_state_is_made_kept_changed_and_pruned_on_postgres() {
 
 /// What fails half-way says what is done, and is completed by a repeat.
 fn half_way(stage: &Stage) {
-    let state = |shards: &str| {
+    let with = |setting: &str| {
         format!(
             "[namespaces.default.types.a-first]\nmax_pending = 5\n\
-             [namespaces.default.types.b-second]\n{shards}\n[tokens.late]\nscopes = [\"read\"]\n"
+             [namespaces.default.types.b-second]\n{setting}\n[tokens.late]\nscopes = [\"read\"]\n"
         )
     };
-    stage.write(&state("shards = 4"));
+    stage.write(&with("shards = 4"));
     let made = ["--tokens-to", "tokens"];
     let (report, error) = stage.apply(1, &made);
     assert!(error.contains("has no shards"), "{error}");
@@ -335,7 +335,7 @@ fn half_way(stage: &Stage) {
         done.collect::<Vec<_>>()
     };
     assert_eq!(done(&report), [true, false, false], "{report}");
-    stage.write(&state("max_pending = 6"));
+    stage.write(&with("max_pending = 6"));
     let (report, _) = stage.apply(0, &made);
     assert_eq!(Stage::counts(&report), [2, 0, 0, 1], "{report}");
     stage.is(&stage.secret("late.token"), "types/a-first", 200);
