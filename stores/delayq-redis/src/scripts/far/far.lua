@@ -27,9 +27,9 @@ local FAR_FIELDS = { 'far', 'far_chunk', 'far_buckets', 'far_changes' }
 
 -- The operations on packed tasks; nil if there are none, and `settings` pack none now. They are
 -- made only then: that takes as long as a few calls. `settings`: "<lead, ms>", and to pack " <least
--- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>", and at the end " new"
--- if no shard begins to pack that is older than packing. `known`: the values of FAR_FIELDS, if the
--- caller has read them.
+-- wait, ms> <tasks that stay unpacked>", for tests then " <chunks of an hour>", and at the end
+-- " new" if no shard begins to pack that is older than packing. `known`: the values of FAR_FIELDS,
+-- if the caller has read them.
 local function far_of(settings, is_needed, known)
   local lead, near, least, wide, only = match(settings or '120000', '^(%d+) ?(%d*) ?(%d*) ?(%d*) ?(%a*)$')
   lead, near, least = tonumber(lead), tonumber(near), tonumber(least)
