@@ -12,6 +12,10 @@ use crate::proof;
 /// tasks got their log of errors, and types their totals. A release moves it to its own tag.
 const PREVIOUS: &str = "c423a36";
 
+/// The revision of the earlier server, as the one above has none: the last one before the history,
+/// the cold store and packed far tasks. A release moves it to its own tag, too.
+const PREVIOUS_SERVER: &str = "e58dbf04";
+
 /// The program that both revisions have, and the name that it gets when it is built against the
 /// earlier one: both stand in one target folder.
 const PROGRAM: &str = "beside-instance";
@@ -23,19 +27,20 @@ pub(crate) struct Args {
     /// A git revision.
     #[arg(default_value = PREVIOUS)]
     revision: String,
-    /// One store only: `sqlite` or `redis`.
+    /// One part only: `sqlite` or `redis` with the plugin, or `servers`.
     #[arg(long)]
     store: Option<String>,
 }
 
-/// Builds both, and runs them. Without the revision, as in a shallow clone, there is nothing to
+/// Builds both, and runs them. Without the revisions, as in a shallow clone, there is nothing to
 /// compare with: a person is told so, and CI fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let Some(commit) = commit_of(&args.revision) else {
+    let commits = (commit_of(&args.revision), commit_of(PREVIOUS_SERVER));
+    let (Some(commit), Some(of_server)) = commits else {
         let mut left_out = LeftOut::default();
         left_out.add(format!(
-            "no rolling deploy was tested, as this checkout has no revision {}; a shallow clone gets \
-             it with `git fetch --unshallow`",
+            "no rolling deploy was tested, as this checkout has not both revisions {} and \
+             {PREVIOUS_SERVER}; a shallow clone gets them with `git fetch --unshallow`",
             args.revision
         ));
         return left_out.judge();
@@ -48,21 +53,44 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .word("--manifest-path")
         .word(manifest.display().to_string())
         .run()?;
+    let earlier_server = server_of(&of_server)?;
+    Call::new("cargo build --locked --package delayq-server").run()?;
     proof::call("cargo build --locked --package delayq-beside --bins").run()?;
     let built = proof::target().join("debug");
-    let driver = proof::call("cargo run --locked --package delayq-beside --bin delayq-beside --");
-    let driver = driver
-        .word("--earlier")
-        .word(built.join(EARLIER_PROGRAM).display().to_string());
-    let driver = driver
-        .word("--present")
-        .word(built.join(PROGRAM).display().to_string());
-    let driver = match &args.store {
-        Some(store) => driver.word("--store").word(store),
-        None => driver,
-    };
-    println!("  {} ({commit}) beside this tree", args.revision);
+    let mut driver =
+        proof::call("cargo run --locked --package delayq-beside --bin delayq-beside --");
+    for (option, file) in [
+        ("--earlier", built.join(EARLIER_PROGRAM)),
+        ("--present", built.join(PROGRAM)),
+        ("--earlier-server", earlier_server),
+        ("--present-server", built.join("delayq-server")),
+    ] {
+        driver = driver.word(option).word(file.display().to_string());
+    }
+    if let Some(part) = &args.store {
+        driver = driver.word("--store").word(part);
+    }
+    println!(
+        "  {} ({commit}) and the server of {of_server} beside this tree",
+        args.revision
+    );
     driver.run()
+}
+
+/// The server of a commit, which is built once.
+fn server_of(commit: &str) -> Result<PathBuf, Failure> {
+    let folder = proof::target().join("beside").join(commit);
+    let server = folder.join("delayq-server");
+    if server.is_file() {
+        return Ok(server);
+    }
+    unpack(commit, &folder)?;
+    let manifest = folder.join("tree/Cargo.toml");
+    proof::call("cargo build --locked --package delayq-server --manifest-path")
+        .word(manifest.display().to_string())
+        .run()?;
+    fs::copy(proof::target().join("debug/delayq-server"), &server)?;
+    Ok(server)
 }
 
 /// The commit's full name.

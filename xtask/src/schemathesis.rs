@@ -70,6 +70,7 @@ fn start(folder: &Path) -> Result<(Server, String, String), Failure> {
     let mut command = Command::new(root().join("target/debug/delayq-server"));
     command
         .args(["--listen", "127.0.0.1:0", "--log", "error"])
+        .env("DELAYQ_FIRST_TOKEN_FILE", "-")
         .current_dir(folder)
         .stdout(Stdio::piped());
     let mut server = Server(command.spawn()?, None);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
 use delayq_core::{Result, Store};
-use delayq_tiered::{DEFAULT_HORIZON, Later, Opener, TierOptions, TieredStore, check_pair};
+use delayq_tiered::{
+    DEFAULT_HORIZON, Later, Opener, TierOptions, TieredStore, check_pair, mark_pair,
+};
 use tracing::warn;
 
 use super::{StoreUrl, open_store, open_store_once, parse, refuse_missing_file};
@@ -111,6 +113,30 @@ impl ColdStore {
             return Err(delayq_core::Error::invalid("URL of the cold store", reason));
         }
         self.tier(options).check()
+    }
+
+    /// Marks the store of `hot` and this one as a pair again, after an older copy took the place of
+    /// one of both and [`open`](Self::open) refuses them. Whoever calls it says that they belong
+    /// together. Answers false if they are marked so already. Stop every other process first.
+    ///
+    /// # Errors
+    /// `InvalidInput` for two names of one place and for stores in each other's roles, and those of
+    /// [`open_store`](crate::open_store).
+    pub async fn mark_as_pair(&self, hot: &str, options: StoreOptions) -> Result<bool> {
+        self.check(hot, &options)?;
+        refuse_missing_file(hot)?;
+        refuse_missing_file(&self.url)?;
+        let near = open_store(hot, options.clone()).await?;
+        let marked = match open_store(self.url.trim_end(), options).await {
+            Ok(far) => {
+                let marked = mark_pair(&*near, &*far).await;
+                far.close().await;
+                marked
+            }
+            Err(error) => Err(error),
+        };
+        near.close().await;
+        marked
     }
 
     fn tier(&self, options: &StoreOptions) -> TierOptions {

@@ -16,11 +16,15 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 
 mod act;
 mod failure;
+mod fleet;
+mod http;
 mod instance;
 mod judge;
 mod ledger;
+mod load;
 mod operate;
 mod scene;
+mod servers;
 
 use failure::Result;
 use scene::Scene;
@@ -34,21 +38,29 @@ struct Args {
     /// The program, built against this one.
     #[arg(long)]
     present: PathBuf,
-    /// One store only.
+    /// The server of the earlier release.
     #[arg(long)]
-    store: Option<StoreKind>,
+    earlier_server: PathBuf,
+    /// The server of this one.
+    #[arg(long)]
+    present_server: PathBuf,
+    /// One part only: a store with the plugin, or the servers.
+    #[arg(long)]
+    store: Option<Part>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StoreKind {
+enum Part {
     Sqlite,
     Redis,
+    /// The servers, on Redis.
+    Servers,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let mut code = ExitCode::SUCCESS;
-    for store in [StoreKind::Sqlite, StoreKind::Redis] {
+    for store in [Part::Sqlite, Part::Redis, Part::Servers] {
         if args.store.is_some_and(|only| only != store) {
             continue;
         }
@@ -64,20 +76,24 @@ fn main() -> ExitCode {
     code
 }
 
-fn run(store: StoreKind, args: &Args) -> Result<()> {
+fn run(store: Part, args: &Args) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("delayq-beside-")
         .tempdir()?;
     // It lives until the scene has ended.
-    let server =
-        (store == StoreKind::Redis).then(|| RedisServer::start(Persistence::EverySecond, &[]));
+    let server = (store != Part::Sqlite).then(|| RedisServer::start(Persistence::EverySecond, &[]));
     let url = match &server {
         Some(server) => server.url(),
         None => format!("sqlite:{}", folder.path().join("tasks.sqlite").display()),
     };
     println!("{store:?}: {url}");
-    let mut scene = Scene::new(url, folder.path(), [&args.earlier, &args.present]);
-    let result = act::play(&mut scene);
+    let result = if store == Part::Servers {
+        let programs = [&args.earlier_server, &args.present_server];
+        servers::play(&url, folder.path(), programs)
+    } else {
+        let mut scene = Scene::new(url, folder.path(), [&args.earlier, &args.present]);
+        act::play(&mut scene)
+    };
     if result.is_err() {
         let folder = folder.keep();
         eprintln!("left for a look: {}", folder.display());

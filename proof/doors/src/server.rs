@@ -23,6 +23,7 @@ impl Server {
         let mut child = Command::new(program)
             .args(["--listen", "127.0.0.1:0", "--store", store, "--log", "warn"])
             .env("DELAYQ_PUSH__ALLOW_NETWORKS", "[\"127.0.0.0/8\"]")
+            .env("DELAYQ_FIRST_TOKEN_FILE", "-")
             .env("DELAYQ_PUSH__ALLOW_HTTP", "true")
             .env("DELAYQ_LMSTFY__LISTEN", lmstfy)
             .env("DELAYQ_LMSTFY__ADMIN_LISTEN", lmstfy_admin)

@@ -1,5 +1,6 @@
 //! The command line of the server.
 
+mod apply;
 #[cfg(feature = "beanstalkd")]
 mod beanstalkd;
 
@@ -13,6 +14,7 @@ use delayq_service::access::Scope;
 use delayq_service::config::ADDRESS_FORM;
 use serde_json::{Map, Value};
 
+pub(crate) use self::apply::{ApplyArgs, Format};
 #[cfg(feature = "beanstalkd")]
 pub(crate) use self::beanstalkd::BeanstalkdArgs;
 
@@ -41,6 +43,11 @@ pub(crate) struct Args {
     /// A file with the first token. A server that has tokens does not read it.
     #[arg(long, value_name = "FILE")]
     bootstrap_token_file: Option<PathBuf>,
+    /// Where a first start writes the first token, instead of printing it. Without it, one whose
+    /// output is no terminal writes it to delayq-first.token, in the folder of an SQLite store or
+    /// in the working directory.
+    #[arg(long, value_name = "FILE")]
+    first_token_file: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -48,6 +55,10 @@ pub(crate) struct Args {
 /// A command other than serving.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Bring about the state that files declare: settings, pauses, policies, targets, recurring
+    /// tasks and tokens. A second run changes nothing.
+    #[command(after_help = apply::EXAMPLES)]
+    Apply(ApplyArgs),
     /// Check the configuration and the stores behind it.
     Check,
     /// Serve only the beanstalkd protocol, with the options of beanstalkd. Without a folder, jobs
@@ -138,11 +149,13 @@ impl Args {
         if let Some(listen) = self.listen {
             flags.insert("listen".to_owned(), listen.to_string().into());
         }
-        if let Some(file) = &self.bootstrap_token_file {
-            flags.insert(
-                "bootstrap_token_file".to_owned(),
-                file.to_string_lossy().into(),
-            );
+        for (option, file) in [
+            ("bootstrap_token_file", &self.bootstrap_token_file),
+            ("first_token_file", &self.first_token_file),
+        ] {
+            if let Some(file) = file {
+                flags.insert(option.to_owned(), file.to_string_lossy().into());
+            }
         }
         for (option, value) in [
             ("store", &self.store),

@@ -1,8 +1,10 @@
-//! Commands other than serving: check, moves, tokens.
+//! Commands other than serving: apply, check, moves, tokens.
 
+mod apply;
 mod check;
 mod missing;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +21,17 @@ use crate::server::{Server, ServerError};
 const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Runs a command and prints its result.
-pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerError> {
-    if matches!(command, Command::Check) {
-        return check::run(config).await;
+/// Runs a command and prints its result. Returns the exit code of the program.
+pub(crate) async fn run(config: Config, command: Command) -> Result<ExitCode, ServerError> {
+    match command {
+        Command::Check => check::run(config).await?,
+        Command::Apply(args) => return Ok(apply::run(config, &args).await),
+        command => on_store(config, command).await?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn on_store(config: Config, command: Command) -> Result<(), ServerError> {
     if let Some(file) = missing::missing_file(&config.store) {
         return Err(missing::refuse(&file));
     }
@@ -36,7 +44,7 @@ pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerEr
 async fn on(server: &Server, command: Command) -> Result<(), ServerError> {
     match command {
         // `run` has done it.
-        Command::Check => Ok(()),
+        Command::Check | Command::Apply(_) => Ok(()),
         // The program has served it.
         #[cfg(feature = "beanstalkd")]
         Command::Beanstalkd(_) => Ok(()),

@@ -13,6 +13,7 @@
 mod args;
 mod command;
 mod door;
+mod first_token;
 #[doc(hidden)]
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -59,7 +60,7 @@ pub async fn main() -> ExitCode {
     };
     log(args.filter(), config.log.format);
     match run(config, args.command).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
@@ -78,14 +79,20 @@ fn log(filter: &str, format: LogFormat) {
     }
 }
 
-async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError> {
+async fn run(config: Config, command: Option<Command>) -> Result<ExitCode, ServerError> {
     #[cfg(feature = "beanstalkd")]
     if let Some(Command::Beanstalkd(args)) = &command {
-        return beanstalkd(config, args).await;
+        beanstalkd(config, args).await?;
+        return Ok(ExitCode::SUCCESS);
     }
     if let Some(command) = command {
         return command::run(config, command).await;
     }
+    serve(config).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: Config) -> Result<(), ServerError> {
     let server = Server::open(config).await?;
     let most = server.app.config.connections.max;
     if let Some(too_few) = open_files::raise(most) {
@@ -112,17 +119,7 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     for line in fronts.describe()? {
         say(line);
     }
-    if server.take_given_token().await? {
-        say("its first token is the bootstrap token");
-    }
-    if let Some(token) = server.first_token().await? {
-        say(format!("its first token, shown this once: {token}"));
-        say("send a task:");
-        say(format!(
-            "  curl -X POST -H 'Authorization: Bearer {token}' --data 'hello' \
-             '{url}/v1/default/types/greet/tasks?delay=10s'"
-        ));
-    }
+    first_token::tell(&server, &url).await?;
     let listeners = Listeners {
         http: Some(listener),
         admin,

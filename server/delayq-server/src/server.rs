@@ -121,6 +121,12 @@ impl Server {
         Ok(Some(text))
     }
 
+    /// Makes a token the first one of a new server.
+    pub(crate) async fn take_first_token(&self, text: &str) -> Result<(), ServerError> {
+        self.app.tokens.create_given(everything(), text).await?;
+        Ok(())
+    }
+
     /// Makes the token of the configuration the first one of a new server. Returns true if it is a
     /// token now, and this server had none.
     pub(crate) async fn take_given_token(&self) -> Result<bool, ServerError> {

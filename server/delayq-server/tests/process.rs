@@ -31,6 +31,7 @@ fn program(folder: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(folder)
         .env_clear()
+        .env("DELAYQ_FIRST_TOKEN_FILE", "-")
         .stdin(Stdio::null());
     command
 }

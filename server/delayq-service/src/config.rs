@@ -41,13 +41,13 @@ pub use history_topic::HistoryTopicName;
 pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
-pub use start::{LogConfig, LogFormat};
+pub use start::{FirstTokenPlace, LogConfig, LogFormat};
 
 /// The prefix of all environment variables.
 const PREFIX: &str = "DELAYQ_";
 
 /// The names of the options: the fields of [`Config`].
-const OPTIONS: [&str; 31] = [
+const OPTIONS: [&str; 32] = [
     "listen",
     "store",
     "cold_url",
@@ -55,6 +55,7 @@ const OPTIONS: [&str; 31] = [
     "log",
     "bootstrap_token",
     "bootstrap_token_file",
+    "first_token_file",
     "durability",
     "retention",
     "remembered",
@@ -102,6 +103,10 @@ pub struct Config {
     pub bootstrap_token: Option<String>,
     /// A file that has it.
     pub bootstrap_token_file: Option<PathBuf>,
+    /// The file that a first start writes the first token to; `-` prints it. Without it, the token
+    /// is printed on a terminal, and is otherwise in `delayq-first.token` beside an SQLite store or
+    /// in the working directory.
+    pub first_token_file: Option<PathBuf>,
     /// What an acknowledgement survives: memory, process, disk or replicated.
     pub durability: String,
     /// How long ended tasks are known, as a span such as `10m`; `0s` means not at all.
@@ -210,6 +215,7 @@ impl Default for Config {
             log: LogConfig::default(),
             bootstrap_token: None,
             bootstrap_token_file: None,
+            first_token_file: None,
             durability: "process".to_owned(),
             retention: "10m".to_owned(),
             remembered: DEFAULT_REMEMBERED,
@@ -420,6 +426,11 @@ impl Config {
             None => cold::of(self),
             Some(_) => None,
         }
+    }
+
+    /// Where a first start writes the first token.
+    pub fn first_token_place(&self, is_terminal: bool) -> FirstTokenPlace {
+        start::first_token_place(self, is_terminal)
     }
 
     /// The text of the first token, if the configuration gives it, in itself or in a file.

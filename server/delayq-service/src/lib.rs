@@ -2,7 +2,8 @@
 //!
 //! It checks access ([`access`]) and limits ([`limits`]), finds the store of a namespace
 //! ([`place`], [`space`]), and hands out tasks ([`pull`]) or pushes them ([`push`]). An entry reads
-//! a request, has it admitted ([`context`]), calls an [`operation`], and writes the answer.
+//! a request, has it admitted ([`context`]), calls an [`operation`], and writes the answer. A
+//! declared state is brought about by the same operations ([`apply`]).
 
 #![allow(
     missing_docs,
@@ -16,6 +17,7 @@
 
 pub mod access;
 pub mod app;
+pub mod apply;
 pub mod body;
 pub mod brake;
 pub mod config;
@@ -41,6 +43,7 @@ pub mod operation;
 mod pattern_name;
 pub mod place;
 pub mod policy;
+pub mod private_file;
 pub mod problem;
 pub mod proxies;
 pub mod pull;

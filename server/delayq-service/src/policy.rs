@@ -104,7 +104,7 @@ pub struct TypePolicy {
 
 impl TypePolicy {
     /// Refuses an invalid policy, and one that sets nothing.
-    fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         if *self == Self::default() {
             return Err("a policy sets retry, max_lock_expiries or both".to_owned());
         }

@@ -90,6 +90,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", title, detail)
     }
 
+    /// True if the requested thing does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND.as_u16()
+    }
+
     /// The current state does not allow the request.
     pub fn conflict(kind: &str, detail: impl Into<String>) -> Self {
         let title = "the present state does not allow it";

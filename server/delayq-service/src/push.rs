@@ -85,6 +85,17 @@ pub struct Push {
     rounds: AtomicU64,
 }
 
+/// A target as it would be stored.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The target that is stored now.
+    pub before: Option<Arc<Target>>,
+    /// The target to store, with its secrets.
+    pub target: Target,
+    /// The secret that it gets anew.
+    pub made: Option<String>,
+}
+
 /// The state of the plugin.
 #[derive(Debug, Default)]
 struct ServingState {
@@ -319,12 +330,30 @@ impl Push {
     pub async fn set(
         &self,
         pattern: &TypePattern,
-        mut target: Target,
+        target: Target,
     ) -> Result<(Target, Option<String>), Problem> {
-        target.keep_from(self.board.stored(pattern).await?.as_deref());
+        let Prepared { target, made, .. } = self.prepared(pattern, target, None).await?;
+        let shown = target.shown();
+        self.put(pattern, target).await?;
+        Ok((shown, made))
+    }
+
+    /// A target as it would be stored: with what it keeps of the one before, and with a secret.
+    /// `secret` is the one that it gets if it needs a new one; `None` makes one.
+    ///
+    /// # Errors
+    /// `bad-request` for an invalid target, and errors of the store.
+    pub async fn prepared(
+        &self,
+        pattern: &TypePattern,
+        mut target: Target,
+        secret: Option<String>,
+    ) -> Result<Prepared, Problem> {
+        let before = self.board.stored(pattern).await?;
+        target.keep_from(before.as_deref());
         let mut made = None;
         if let Some(http) = target.http.as_mut().filter(|http| http.secrets.is_none()) {
-            let secret = secret::new_secret();
+            let secret = secret.map_or_else(secret::new_secret, Ok);
             let secret = secret.map_err(|error| Problem::unavailable(error.to_string()))?;
             http.secrets = Some(vec![Hidden::new(secret.clone())]);
             made = Some(secret);
@@ -332,10 +361,18 @@ impl Push {
         let courier = &self.board.courier;
         let checked = target.check(&courier.guard, &courier.config);
         checked.map_err(Problem::bad_request)?;
-        let shown = target.shown();
+        Ok(Prepared {
+            before,
+            target,
+            made,
+        })
+    }
+
+    /// Stores a target that was [prepared](Self::prepared).
+    pub async fn put(&self, pattern: &TypePattern, target: Target) -> Result<(), Problem> {
         self.board.write(pattern, target).await?;
         self.news.notify_one();
-        Ok((shown, made))
+        Ok(())
     }
 
     /// Removes the target of a type or pattern; returns true if it existed.

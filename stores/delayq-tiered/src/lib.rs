@@ -36,5 +36,5 @@ mod trouble;
 pub use crate::far::accepted_at;
 pub use crate::late::{Later, Opener, Opening};
 pub use crate::options::{DEFAULT_HORIZON, LEAD, MIN_HORIZON, TierOptions};
-pub use crate::pair::{check_alone, check_pair};
+pub use crate::pair::{check_alone, check_pair, mark_pair};
 pub use crate::store::TieredStore;

@@ -54,14 +54,16 @@ pub async fn check_pair(hot: &dyn Store, cold: &dyn Store, is_owner: bool) -> Re
             return refused(
                 "it has tasks of another hot store, and the hot store has tasks, but no mark that \
                  both belong together: give each application a cold store of its own, or a \
-                 namespace",
+                 namespace. If one of both is an older copy that was restored, `delayq pair` marks \
+                 them",
             );
         }
         (Some(near), Some(far)) if near.pair == far.pair => return Ok(()),
         (Some(_), Some(_)) if !is_empty(cold).await? => {
             return refused(
                 "it has tasks of another hot store: give each application a cold store of its \
-                 own, or a namespace",
+                 own, or a namespace. If one of both is an older copy that was restored, `delayq \
+                 pair` marks them",
             );
         }
         (Some(known), _) | (None, Some(known)) => known.pair,
@@ -84,6 +86,37 @@ pub async fn check_pair(hot: &dyn Store, cold: &dyn Store, is_owner: bool) -> Re
         return refused("it is the hot store under another name, or behind another hot store");
     }
     Ok(())
+}
+
+/// Marks two stores as a pair that [`check_pair`] refuses, as one of both is an older copy of its
+/// own: an operator says that they belong together. Answers false if they are a pair already.
+///
+/// # Errors
+/// `InvalidInput` for two names of one place, and for stores in each other's roles; the errors of
+/// the stores.
+pub async fn mark_pair(hot: &dyn Store, cold: &dyn Store) -> Result<bool> {
+    let refused = |reason: &str| Err(Error::invalid("cold store", reason));
+    match (role(hot).await?, role(cold).await?) {
+        (Some(near), _) if near.is_cold => {
+            return refused("the hot store is the cold one of an application: name them in order");
+        }
+        (_, Some(far)) if !far.is_cold => {
+            return refused("it is a hot store, or the same one under another name");
+        }
+        (Some(near), Some(far)) if near.pair == far.pair => return Ok(false),
+        (_, Some(far)) => {
+            // The cold one keeps its mark, as all its tasks are from behind it.
+            let is_cold = false;
+            let near = Role {
+                is_cold,
+                pair: far.pair,
+            };
+            written(hot, near, Expected::Any).await?;
+        }
+        (_, None) => {}
+    }
+    check_pair(hot, cold, true).await?;
+    Ok(true)
 }
 
 /// Refuses the cold store of a tier that is opened alone. Answers true for the hot one, whose far
@@ -216,5 +249,32 @@ mod tests {
         assert_eq!(check_alone(&*store()).await, Ok(false));
         let alone = check_alone(&*cold).await.unwrap_err();
         assert!(alone.to_string().contains("cold_url"), "{alone}");
+    }
+
+    #[tokio::test]
+    async fn an_operator_makes_a_pair_of_a_store_and_an_older_copy() {
+        let (hot, cold, copy) = (store(), store(), store());
+        check_pair(&*hot, &*cold, true).await.unwrap();
+        let task = |id: &str| {
+            let (task_type, id) = (TaskType::new("a").unwrap(), TaskId::new(id).unwrap());
+            let mut task = NewTask::new(task_type, id, Vec::new());
+            task.when = When::After(hours(1));
+            task
+        };
+        cold.submit(vec![task("far")]).await.remove(0).unwrap();
+        // A copy from before its first cold store, and one of another pair.
+        copy.submit(vec![task("near")]).await.remove(0).unwrap();
+        let other = store();
+        check_pair(&*other, &*store(), true).await.unwrap();
+        other.submit(vec![task("near")]).await.remove(0).unwrap();
+        for restored in [copy, other] {
+            assert!(check_pair(&*restored, &*cold, true).await.is_err());
+            assert_eq!(mark_pair(&*restored, &*cold).await, Ok(true));
+            assert_eq!(check_pair(&*restored, &*cold, false).await, Ok(()));
+            assert_eq!(mark_pair(&*restored, &*cold).await, Ok(false));
+        }
+        for (near, far) in [(&cold, &hot), (&hot, &hot)] {
+            assert!(mark_pair(&**near, &**far).await.is_err());
+        }
     }
 }

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::command::Command;
 use crate::command::migrate::MigrateArgs;
+use crate::command::pair::PairArgs;
 use crate::command::profile::ProfileCommand;
 use crate::command::relay::RelayCommand;
 use crate::connection::StoreArgs;
@@ -41,6 +42,11 @@ pub(crate) enum Action {
         after_help = "Examples:\n  delayq --url postgres://owner@db/shop migrate --roles\n  delayq migrate --sql > delayq.sql"
     )]
     Migrate(MigrateArgs),
+    /// Mark a hot and a cold store as a pair again, after an older copy of one was restored.
+    #[command(
+        after_help = "Examples:\n  delayq --url redis://cache --cold-url postgres://db/shop pair\n  delayq pair --yes"
+    )]
+    Pair(PairArgs),
     /// Relay the tasks of an outbox to the store, or look after it.
     #[command(subcommand)]
     Relay(RelayCommand),

@@ -22,6 +22,7 @@ mod list;
 mod log;
 pub(crate) mod migrate;
 mod page;
+pub(crate) mod pair;
 mod pause;
 pub(crate) mod profile;
 mod purge;

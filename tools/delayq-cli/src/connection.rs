@@ -274,6 +274,25 @@ pub(crate) fn note_other_history(args: &StoreArgs) -> Result<(), Failure> {
 /// The cold store behind the store: that of the option, or of where the store is named.
 fn cold_store(args: &StoreArgs, file: &ProfileFile) -> Result<Option<ColdStore>, Failure> {
     let config = file.config()?;
+    let Some(url) = cold_url(args, file)? else {
+        if args.horizon.is_some() {
+            let text = "--horizon has no effect without a cold store: add --cold-url URL";
+            return Err(Failure::usage(text));
+        }
+        return Ok(None);
+    };
+    // The instances move the tasks: this command remembers ended ones longer than they do.
+    let cold = ColdStore::new(url).moving_nothing();
+    let horizon = args.horizon.or(config.horizon());
+    Ok(Some(match horizon {
+        Some(horizon) => cold.horizon(horizon),
+        None => cold,
+    }))
+}
+
+/// The URL of the cold store, if there is one.
+fn cold_url(args: &StoreArgs, file: &ProfileFile) -> Result<Option<String>, Failure> {
+    let config = file.config()?;
     let of_place = match taken(args, file)? {
         Taken::Option(_) => None,
         Taken::Profile { name, .. } => file.profile(&name)?.cold_url.as_deref(),
@@ -288,20 +307,30 @@ fn cold_store(args: &StoreArgs, file: &ProfileFile) -> Result<Option<ColdStore>,
              names one for this store"
         );
     }
-    let Some(url) = named else {
-        if args.horizon.is_some() {
-            let text = "--horizon has no effect without a cold store: add --cold-url URL";
-            return Err(Failure::usage(text));
-        }
-        return Ok(None);
-    };
-    // The instances move the tasks: this command remembers ended ones longer than they do.
-    let cold = ColdStore::new(existing(url)?).moving_nothing();
-    let horizon = args.horizon.or(config.horizon());
-    Ok(Some(match horizon {
-        Some(horizon) => cold.horizon(horizon),
-        None => cold,
-    }))
+    named.map(existing).transpose()
+}
+
+/// Two stores of which one may be an older copy.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) hot_url: String,
+    pub(crate) cold_url: String,
+    pub(crate) cold: ColdStore,
+    pub(crate) options: StoreOptions,
+}
+
+/// The hot and the cold store that the arguments, the environment or the file name.
+pub(crate) fn pair(args: &StoreArgs) -> Result<Pair, Failure> {
+    let file = args.profiles()?;
+    let (url, options) = place(args, &file)?;
+    let missing = || Failure::usage("no cold store is named: add --cold-url URL");
+    let cold_url = cold_url(args, &file)?.ok_or_else(missing)?;
+    Ok(Pair {
+        hot_url: existing(&url)?,
+        cold: ColdStore::new(cold_url.clone()).moving_nothing(),
+        cold_url,
+        options,
+    })
 }
 
 /// The URL of a store, and the options to open it with.

@@ -114,6 +114,7 @@ fn run(cli: Cli) -> Result<CommandResult, Failure> {
         Action::Migrate(migrate) => {
             runtime()?.block_on(command::migrate::run(&migrate, &cli.store))
         }
+        Action::Pair(pair) => runtime()?.block_on(command::pair::run(&pair, &cli.store)),
         Action::Relay(command) => runtime()?.block_on(command::relay::run(command, &cli.store)),
         Action::Store(command) => runtime()?.block_on(async {
             if let Some(ended) = command.without_store(&cli.store).await {

@@ -114,6 +114,7 @@ fn command(program: &Path, folder: &Path, store: &str, port: u16) -> Result<Comm
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--store", store]);
     command.args(["--log", "warn"]);
     command.env("DELAYQ_DURABILITY", "disk");
+    command.env("DELAYQ_FIRST_TOKEN_FILE", "-");
     let log = folder.join("door.log");
     let log = OpenOptions::new().append(true).create(true).open(log)?;
     command

@@ -26,6 +26,7 @@ impl RunningServer {
         let store = format!("sqlite:{}", folder.join("server.sqlite").display());
         let mut child = Command::new(env!("CARGO_BIN_EXE_delayq-server"))
             .args(["--listen", "127.0.0.1:0", "--store", &store])
+            .env("DELAYQ_FIRST_TOKEN_FILE", "-")
             .envs(options.iter().copied())
             .stdout(Stdio::piped())
             .spawn()

@@ -22,6 +22,7 @@ const BEFORE: &[(&str, &str)] = &[
     ("server-workers.md", OF_SERVER),
     ("server-push.md", OF_SERVER),
     ("server-grpc.md", OF_SERVER),
+    ("server-apply.md", OF_SERVER),
     (
         "server-pools.md",
         "export DELAYQ_CONFIG=server.toml\ndelayq-server --listen 127.0.0.1:7880\n",

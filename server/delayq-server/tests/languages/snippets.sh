@@ -4,6 +4,7 @@
 set -eE
 trap 'echo "FAILED: $BASH_COMMAND"' ERR
 trap 'kill $SERVERS 2>/dev/null; wait' EXIT
+export DELAYQ_FIRST_TOKEN_FILE=-
 SERVERS=
 ID=
 
@@ -17,7 +18,7 @@ delayq-server() {
       ID=$(sed -n 's/^its id is \([^;]*\);.*/\1/p' created)
       sleep 1
       ;;
-    *' token '* | *' move '*) "$DELAYQ" "$@" ;;
+    *' apply '* | *' token '* | *' move '*) "$DELAYQ" "$@" ;;
     *)
       local said=server-${SERVERS// /-}
       "$DELAYQ" "$@" > "$said" &

@@ -16,6 +16,7 @@ impl Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_delayq-server"))
             .args(["--listen", address, "--log", "warn"])
             .args(options)
+            .env("DELAYQ_FIRST_TOKEN_FILE", "-")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

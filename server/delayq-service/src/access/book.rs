@@ -39,6 +39,22 @@ pub struct NewToken {
     pub max_pending: Option<u64>,
 }
 
+impl NewToken {
+    /// The properties of a stored token.
+    pub fn of(token: &Token) -> Self {
+        Self {
+            name: token.name.clone(),
+            scopes: token.scopes.clone(),
+            namespace: token.namespace.clone(),
+            types: token.types.clone(),
+            expires_at: token.expires_at.map(Timestamp::from_millis),
+            rate: token.rate,
+            max_message_bytes: token.max_message_bytes,
+            max_pending: token.max_pending,
+        }
+    }
+}
+
 /// A token, and the secret that its user has shown. What is admitted by a secret ends with it.
 #[derive(Clone, Debug)]
 pub struct Admission {
@@ -188,6 +204,62 @@ impl TokenBook {
             }
         }
         written
+    }
+
+    /// The text of a new token, which nobody knows until it is created.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new_text() -> Result<String> {
+        let id = ulid::Ulid::generate().to_string();
+        let (text, _) = generate(&id).map_err(no_random)?;
+        Ok(text)
+    }
+
+    /// The id in a text that somebody made up, and the hash of its secret.
+    ///
+    /// # Errors
+    /// The form of a token.
+    pub fn hash_given(text: &str) -> std::result::Result<(String, String), &'static str> {
+        let given = Presented::given(text)?;
+        Ok((given.id.to_owned(), given.stored_hash()))
+    }
+
+    /// Refuses an id and a hash that no token can have.
+    ///
+    /// # Errors
+    /// Their forms.
+    pub fn check_hashed(id: &str, hash: &str) -> std::result::Result<(), &'static str> {
+        super::secret::check_hashed(id, hash)
+    }
+
+    /// Creates a token of whose secret only the hash is known.
+    ///
+    /// # Errors
+    /// Another token has the id; a store error.
+    pub async fn create_hashed(&self, new: NewToken, id: &str, hash: String) -> Result<()> {
+        let token = self.token(new, id.to_owned(), hash);
+        self.write(&token, Expected::Absent).await
+    }
+
+    /// Changes the properties of a token, and its secret if `hash` is that of another one. Returns
+    /// false if there is no such token.
+    pub async fn change(&self, id: &str, new: NewToken, hash: Option<String>) -> Result<bool> {
+        self.tokens.read().await?;
+        let Some(known) = self.get(id) else {
+            return Ok(false);
+        };
+        let (hash, earlier) = match hash {
+            Some(hash) => (hash, None),
+            None => (known.hash.clone(), known.earlier.clone()),
+        };
+        let token = Token {
+            created_at: known.created_at,
+            earlier,
+            ..self.token(new, id.to_owned(), hash)
+        };
+        self.write(&token, Expected::Any).await?;
+        Ok(true)
     }
 
     fn token(&self, new: NewToken, id: String, hash: String) -> Token {

@@ -90,6 +90,23 @@ pub(super) fn generate(id: &str) -> Result<(String, String), getrandom::Error> {
     Ok((format!("{PREFIX}_{id}_{secret}"), hash))
 }
 
+/// Refuses an id and a hash that no token can have.
+///
+/// # Errors
+/// Their forms.
+pub(super) fn check_hashed(id: &str, hash: &str) -> Result<(), &'static str> {
+    let is_word = |id: &str| id.bytes().all(|c| c.is_ascii_alphanumeric());
+    if id.is_empty() || id.len() > MAX_ID_BYTES || !is_word(id) {
+        return Err("id: 1 to 40 letters and digits, as they are in dq_ID_SECRET");
+    }
+    match URL_SAFE_NO_PAD.decode(hash) {
+        Ok(bytes) if bytes.len() == BYTES => Ok(()),
+        _ => Err(
+            "hash: the SHA-256 of the SECRET in dq_ID_SECRET, in base64 for URLs without padding",
+        ),
+    }
+}
+
 /// SHA-256 without salt or rounds, because a secret of 256 random bits cannot be guessed.
 fn hash_of(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(secret.as_bytes()))

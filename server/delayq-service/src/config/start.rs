@@ -1,6 +1,6 @@
 //! What a start needs beside addresses and stores: the form of the log, and the first token.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,38 @@ pub enum LogFormat {
     Text,
     /// A JSON object.
     Json,
+}
+
+/// The name of the file that has the first token where no option names one.
+const FIRST_TOKEN: &str = "delayq-first.token";
+
+/// Where the first token of a new server goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstTokenPlace {
+    /// It is printed, once.
+    Print,
+    /// It is in this file, for the owner of the server alone.
+    File(PathBuf),
+}
+
+/// On a terminal somebody reads it. Elsewhere, what is printed is kept in logs.
+pub(super) fn first_token_place(config: &Config, is_terminal: bool) -> FirstTokenPlace {
+    match &config.first_token_file {
+        Some(file) if file.as_os_str() == "-" => FirstTokenPlace::Print,
+        Some(file) => FirstTokenPlace::File(file.clone()),
+        None if is_terminal || config.store.starts_with("memory:") => FirstTokenPlace::Print,
+        None => FirstTokenPlace::File(folder(config).join(FIRST_TOKEN)),
+    }
+}
+
+/// The folder of a store that is a file, or the working directory: that of the configuration is
+/// often one that a service may not write to.
+fn folder(config: &Config) -> &Path {
+    let of_store = config.store.strip_prefix("sqlite:").map(|rest| {
+        let path = rest.split('?').next().unwrap_or_default();
+        Path::new(path.strip_prefix("//").unwrap_or(path))
+    });
+    of_store.and_then(Path::parent).unwrap_or(Path::new(""))
 }
 
 /// The text of the first token, if the configuration gives it, in itself or in a file.
@@ -55,5 +87,42 @@ fn refused(option: &str, value: &str, reason: String) -> ConfigError {
         option: option.to_owned(),
         value: value.to_owned(),
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_token_is_printed_for_people_alone() {
+        let of = |store: &str, first: Option<&str>| Config {
+            store: store.to_owned(),
+            first_token_file: first.map(PathBuf::from),
+            ..Config::default()
+        };
+        let at = |path: &str| FirstTokenPlace::File(path.into());
+        let redis = "redis://127.0.0.1/";
+        for (config, piped, on_terminal) in [
+            (
+                of("sqlite:/var/lib/delayq/a.sqlite?sync=full", None),
+                at("/var/lib/delayq/delayq-first.token"),
+                FirstTokenPlace::Print,
+            ),
+            (
+                of(redis, None),
+                at("delayq-first.token"),
+                FirstTokenPlace::Print,
+            ),
+            (of(redis, Some("t")), at("t"), at("t")),
+            (
+                of(redis, Some("-")),
+                FirstTokenPlace::Print,
+                FirstTokenPlace::Print,
+            ),
+        ] {
+            assert_eq!(first_token_place(&config, false), piped);
+            assert_eq!(first_token_place(&config, true), on_terminal);
+        }
     }
 }

@@ -134,7 +134,11 @@ pub async fn remove(context: &Context, id: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Problem> {
+/// Refuses a recurring task that no call would take.
+///
+/// # Errors
+/// The limits of the server and of the namespace, and a schedule, zone or id that is none.
+pub(crate) fn check(context: &Context, id: &str, task: &RecurringTask) -> Result<(), Problem> {
     // The id is also the name of a document.
     delayq_core::documents::check_document_name("id of a recurring task", id)?;
     let message = task.message();

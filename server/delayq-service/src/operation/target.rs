@@ -24,11 +24,24 @@ pub async fn set(
 ) -> Result<(Target, Option<String>), Problem> {
     let target = read_object(json);
     let target = target.map_err(|error| Problem::bad_request(format!("target: {error}")))?;
-    let (target, secret) = space.push.set(pattern, target).await?;
+    let prepared = space.push.prepared(pattern, target, None).await?;
+    let shown = prepared.target.shown();
+    put(space, operator, pattern, prepared.target).await?;
+    Ok((shown, prepared.made))
+}
+
+/// Sets the target of a type or pattern, which was [prepared](crate::push::Push::prepared).
+pub async fn put(
+    space: &Space,
+    operator: &Operator,
+    pattern: &TypePattern,
+    target: Target,
+) -> Result<(), Problem> {
     let place = target.place();
+    space.push.put(pattern, target).await?;
     let task_type = pattern.to_string();
     operator.note("set-target", &task_type, &place).await;
-    Ok((target, secret))
+    Ok(())
 }
 
 /// Removes the target of a type or pattern.

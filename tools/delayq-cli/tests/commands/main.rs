@@ -6,6 +6,8 @@
     reason = "a key that is not in the answer fails the test, and says where"
 )]
 
+#[cfg(unix)]
+mod backup;
 mod dead;
 #[cfg(unix)]
 mod guide;
