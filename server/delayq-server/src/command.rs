@@ -1,7 +1,9 @@
-//! Commands other than serving: check, moves, tokens.
+//! Commands other than serving: check, health, moves, tokens, pages.
 
 mod check;
+mod health;
 mod missing;
+mod page;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::args::{Command, TokenCommand, scopes};
 use crate::say::say;
 use crate::server::{Server, ServerError};
 
+pub(crate) use page::print;
+
 const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -23,6 +27,9 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerError> {
     if matches!(command, Command::Check) {
         return check::run(config).await;
+    }
+    if let Command::Health { timeout } = command {
+        return health::run(&config, Duration::from_secs(timeout)).await;
     }
     if let Some(file) = missing::missing_file(&config.store) {
         return Err(missing::refuse(&file));
@@ -35,9 +42,10 @@ pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerEr
 
 async fn on(server: &Server, command: Command) -> Result<(), ServerError> {
     match command {
-        // `run` has done it.
-        Command::Check => Ok(()),
-        // The program has served it.
+        // `run` has done them.
+        Command::Check | Command::Health { .. } => Ok(()),
+        // The program has printed them, or has served it.
+        Command::Completions { .. } | Command::Man => Ok(()),
         #[cfg(feature = "beanstalkd")]
         Command::Beanstalkd(_) => Ok(()),
         Command::Token(command) => token(server, command).await,
