@@ -423,7 +423,7 @@ fn a_server_whose_store_was_emptied_says_so_and_is_not_ready() {
 /// Asks as a supervisor does; the exit code, and what it says.
 fn health(folder: &Path, server: &Running, more: &[&str]) -> (Option<i32>, String) {
     let arguments = ["health", "--timeout", "5", "--listen", &server.address];
-    let (output, said) = run(folder, &[&arguments, more].concat());
+    let (output, said) = run(folder, &[&arguments[..], more].concat());
     (output.status.code(), said)
 }
 
