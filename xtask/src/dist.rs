@@ -11,6 +11,7 @@ mod licences;
 mod packages;
 mod release;
 mod sbom;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -113,7 +114,7 @@ fn write(folder: &std::path::Path, mut files: Vec<(String, Vec<u8>)>) -> Result<
     let mut sums = String::new();
     for (name, content) in &files {
         fs::write(folder.join(name), content)?;
-        let _ = writeln!(sums, "{}  {name}", image::sum(content));
+        let _ = writeln!(sums, "{}  {name}", sums::sha256(content));
         println!("  {:>12} bytes  {name}", content.len());
     }
     fs::write(folder.join(SUMS), sums)?;

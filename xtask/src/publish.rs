@@ -15,9 +15,6 @@ pub(crate) struct Args {
     /// Build each crate from its packed form, which takes as long as a build of everything.
     #[arg(long)]
     verify: bool,
-    /// Pack also with changes that are not committed.
-    #[arg(long)]
-    allow_dirty: bool,
     /// Only print the crates in their order.
     #[arg(long)]
     list: bool,
@@ -47,11 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .fold(Call::new("cargo publish --locked"), |call, name| {
             call.word("--package").word(name)
         });
-    for (option, is_given) in [
-        ("--dry-run", args.dry_run),
-        ("--no-verify", !args.verify),
-        ("--allow-dirty", args.allow_dirty),
-    ] {
+    for (option, is_given) in [("--dry-run", args.dry_run), ("--no-verify", !args.verify)] {
         if is_given {
             publish = publish.word(option);
         }
@@ -67,7 +60,8 @@ struct Crate {
     /// Texts that the registry shows, by their names; an empty one is missing.
     texts: BTreeMap<&'static str, String>,
     keywords: usize,
-    /// Crates of this workspace that it cannot be built without, with the versions that it asks for.
+    /// Crates of this workspace that it cannot be built without, with the versions that it asks
+    /// for.
     needs: BTreeMap<String, String>,
 }
 
@@ -204,7 +198,6 @@ mod tests {
         let args = Args {
             dry_run: true,
             verify: false,
-            allow_dirty: true,
             list: true,
         };
         run(&args).unwrap();

@@ -440,7 +440,10 @@ fn the_health_of_a_running_server_is_asked_with_and_without_tls() {
     let text = "[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\nclient_ca = \"c.pem\"\n";
     std::fs::write(file("tls.toml"), text).unwrap();
     let mut secret = Running::start(folder.path(), &["--config", "tls.toml"]);
-    assert_eq!(health(folder.path(), &secret, &["--config", "tls.toml"]), ready);
+    assert_eq!(
+        health(folder.path(), &secret, &["--config", "tls.toml"]),
+        ready
+    );
     let (code, said) = health(folder.path(), &secret, &[]);
     assert!(code == Some(1) && said.contains("not ready at"), "{said}");
     for server in [&mut plain, &mut secret] {

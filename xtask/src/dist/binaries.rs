@@ -64,7 +64,7 @@ impl Binaries {
         Ok(Self { folder })
     }
 
-    /// Builds them, optimised and without symbols, and without the names of folders of this machine.
+    /// Builds them, optimised, without symbols and without the names of folders of this machine.
     ///
     /// # Errors
     /// They cannot be built.

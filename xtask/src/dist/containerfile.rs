@@ -64,7 +64,8 @@ impl Containerfile {
         pairs.map(|(name, value)| (name, value.trim_matches('"')))
     }
 
-    /// The `config` of an image that runs as this file says. `labels` are added to those of the file.
+    /// The `config` of an image that runs as this file says. `labels` are added to those of the
+    /// file.
     ///
     /// # Errors
     /// An instruction is missing, or has another form than here.
@@ -104,9 +105,9 @@ fn words(text: &str) -> Result<Vec<String>, Failure> {
 fn health(text: &str) -> Result<Value, Failure> {
     let bad = || Failure(format!("HEALTHCHECK {text}: use --NAME=VALUE and CMD [..]"));
     let (options, command) = text.split_once("CMD ").ok_or_else(bad)?;
-    let mut test = vec!["CMD".to_owned()];
-    test.extend(words(command)?);
-    let mut health = json!({"Test": test});
+    let mut line = vec!["CMD".to_owned()];
+    line.extend(words(command)?);
+    let mut health = json!({"Test": line});
     for option in options.split_whitespace() {
         let (name, value) = option.split_once('=').ok_or_else(bad)?;
         let (field, value) = match name {

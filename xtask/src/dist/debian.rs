@@ -6,6 +6,7 @@ use crate::call::{Failure, root};
 use crate::dist::binaries::{Binaries, PROGRAMS};
 use crate::dist::file_tree::{FileTree, gz};
 use crate::dist::release::Release;
+use crate::dist::sums::md5;
 
 /// Scripts, and what the package is said to be.
 const FOLDER: &str = "docs/deploy/debian";
@@ -51,6 +52,8 @@ pub(crate) fn package(
     data.add("etc/delayq/server.toml", 0o600, text(EXAMPLE)?);
     data.extend(documents.clone().below("usr/share/doc/delayq/"));
     data.file("usr/share/doc/delayq/copyright", copyright()?);
+    let overrides = text(&format!("{FOLDER}/lintian-overrides"))?;
+    data.file("usr/share/lintian/overrides/delayq", overrides);
     let changes = gz(changelog(release).as_bytes())?;
     data.file("usr/share/doc/delayq/changelog.gz", changes);
     let size: usize = data.files().map(|(_, content)| content.len()).sum();
@@ -151,12 +154,9 @@ fn contains(program: &[u8], part: &[u8]) -> bool {
 
 /// What `dpkg --verify` compares. Configuration is not in it.
 fn sums(data: &FileTree) -> String {
-    use md5::{Digest, Md5};
     let mut sums = String::new();
     for (path, content) in data.files().filter(|(path, _)| !path.starts_with("etc/")) {
-        let sum = Md5::digest(content);
-        let hex: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-        let _ = writeln!(sums, "{hex}  {path}");
+        let _ = writeln!(sums, "{}  {path}", md5(content));
     }
     sums
 }

@@ -1,5 +1,5 @@
-//! Files of a release in memory, and their archive: the same bytes for the same content, with sorted
-//! names, one time and given owners.
+//! Files of a release in memory, and their archive: the same bytes for the same content, with
+//! sorted names, one time and given owners.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,17 +1,16 @@
 //! The image, built without a registry and without a daemon: an archive in the layout of OCI, with
 //! the manifest that older versions of Docker read.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::call::{Call, Failure, root};
 use crate::dist::binaries::{Binaries, PROGRAMS};
 use crate::dist::containerfile::Containerfile;
 use crate::dist::file_tree::{FileTree, gz};
 use crate::dist::release::Release;
+use crate::dist::sums::sha256;
 
 /// What the image is called where it is loaded.
 const NAME: &str = "ghcr.io/delayq/delayq-server";
@@ -42,12 +41,12 @@ pub(crate) fn image(
         "architecture": release.architecture()?,
         "os": "linux",
         "config": how.config(&labels)?,
-        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sum(&layer))]},
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
         "history": [{"created_by": "cargo xtask dist"}],
     });
     let mut layout = FileTree::default();
     let mut blob = |kind: &str, content: Vec<u8>| -> Value {
-        let (sum, size) = (sum(&content), content.len());
+        let (sum, size) = (sha256(&content), content.len());
         layout.file(&format!("blobs/sha256/{sum}"), content);
         json!({"mediaType": kind, "digest": format!("sha256:{sum}"), "size": size})
     };
@@ -170,15 +169,6 @@ fn licence_of(library: &str) -> Option<(String, String)> {
     Some((package, licence))
 }
 
-/// SHA-256 in hexadecimal digits.
-pub(crate) fn sum(content: &[u8]) -> String {
-    let sum = Sha256::digest(content);
-    sum.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,10 +179,5 @@ mod tests {
                     \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n\tstatically linked\n";
         let found: Vec<_> = said.lines().filter_map(library).collect();
         assert_eq!(found, ["/lib/a/libm.so.6", "/lib64/ld-linux-x86-64.so.2"]);
-    }
-
-    #[test]
-    fn a_sum_is_that_of_sha256() {
-        assert!(sum(b"abc").starts_with("ba7816bf8f01cfea"));
     }
 }

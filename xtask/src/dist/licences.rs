@@ -89,7 +89,7 @@ fn standard(bare: &[&Package]) -> Result<Vec<(String, Vec<String>)>, Failure> {
             let mut words = package.licence.split([' ', '/', '(', ')']);
             !package.licence.contains("AND") && words.any(|word| word == *name)
         };
-        let place = STANDARD.iter().position(|one| allows(one));
+        let place = STANDARD.iter().position(allows);
         let Some((_, users)) = place.and_then(|place| texts.get_mut(place)) else {
             return Err(Failure(format!(
                 "{} {} has no file with its licence, {}: add its text to {}",
@@ -123,11 +123,14 @@ fn collect(folder: &Path, depth: u32, found: &mut Vec<String>) {
             }
             continue;
         }
-        let is_licence = NAMES.iter().any(|start| {
-            let is_code = name.ends_with(".RS") || name.ends_with(".C");
-            !is_code && (name.starts_with(start) || name.contains(&format!(".{start}")))
-        });
-        if is_licence && let Ok(text) = fs::read_to_string(&path) {
+        let is_licence = NAMES
+            .iter()
+            .any(|start| name.starts_with(start) || name.contains(&format!(".{start}")));
+        let is_code = matches!(path.extension(), Some(end) if end == "rs" || end == "c");
+        if is_licence
+            && !is_code
+            && let Ok(text) = fs::read_to_string(&path)
+        {
             let lines: Vec<_> = text.trim().lines().map(str::trim_end).collect();
             found.push(lines.join("\n"));
         }

@@ -106,7 +106,7 @@ fn described(
         .collect();
     let nodes = metadata.get("resolve").and_then(|all| list(all, "nodes"));
     let nodes = nodes.unwrap_or_default();
-    let uses: BTreeMap<String, Vec<Id>> = nodes
+    let edges_of: BTreeMap<String, Vec<Id>> = nodes
         .iter()
         .filter_map(|node| {
             let edges = list(node, "deps").unwrap_or_default();
@@ -128,7 +128,10 @@ fn described(
             description: text(package, "description"),
             folder: Path::new(&manifest).parent()?.to_owned(),
             checksum: checksums.get(&id).cloned(),
-            uses: uses.get(&text(package, "id")?).cloned().unwrap_or_default(),
+            uses: edges_of
+                .get(&text(package, "id")?)
+                .cloned()
+                .unwrap_or_default(),
             name: id.0,
             version: id.1,
         })

@@ -1,4 +1,4 @@
-//! What the programs are made of, as CycloneDX 1.5 in JSON.
+//! What the programs are made of, as `CycloneDX` 1.5 in JSON.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(crate) fn document(release: &Release, packages: &[Package]) -> String {
                 "bom-ref": "delayq",
                 "name": "delayq",
                 "version": release.version,
-                "properties": [{"name": "delayq:target", "value": release.target}],
+                "properties": [{"name": "target", "value": release.target}],
             },
         },
         "components": components,

@@ -1,5 +1,5 @@
-//! A release of programs that are shell scripts: its files are all there, twice the same, and as the
-//! tools of each kind of package take them.
+//! A release of programs that are shell scripts: its files are all there, twice the same, and as
+//! the tools of each kind of package take them.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -67,7 +67,7 @@ fn layer(image: &[u8]) -> (Value, Vec<(String, Vec<u8>)>) {
     let blob = |about: &Value| {
         let sum = about["digest"].as_str().unwrap().strip_prefix("sha256:");
         let content = file(&format!("blobs/sha256/{}", sum.unwrap()));
-        assert_eq!(image::sum(content), sum.unwrap());
+        assert_eq!(sums::sha256(content), sum.unwrap());
         assert_eq!(about["size"], content.len());
         content
     };
@@ -78,7 +78,7 @@ fn layer(image: &[u8]) -> (Value, Vec<(String, Vec<u8>)>) {
     let mut plain = Vec::new();
     let mut reader = flate2::read::GzDecoder::new(packed);
     reader.read_to_end(&mut plain).unwrap();
-    let sum = format!("sha256:{}", image::sum(&plain));
+    let sum = format!("sha256:{}", sums::sha256(&plain));
     assert_eq!(config["rootfs"]["diff_ids"][0], sum);
     let older = json(file("manifest.json"));
     let path = older[0]["Layers"][0].as_str().unwrap();

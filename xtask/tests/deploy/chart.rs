@@ -10,10 +10,11 @@ use crate::{place, read, yaml};
 const CHART: &str = "docs/deploy/helm/delayq";
 const EXAMPLES: [&str; 3] = ["trial", "production", "postgres"];
 
-/// Runs helm; `None` where it is not installed.
+/// Runs helm for a cluster of this version; `None` where helm is not installed.
 fn helm(arguments: &[&str]) -> Option<Output> {
     let run = Command::new("helm")
         .args(arguments)
+        .args(["--kube-version", "1.30.0"])
         .current_dir(place(""))
         .output();
     match run {

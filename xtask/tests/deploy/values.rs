@@ -14,8 +14,8 @@ fn values() -> Value {
     yaml(&read(&format!("{CHART}/values.yaml")))
 }
 
-/// Values by their dotted names, with their defaults as the guide writes them. Lists and maps that a
-/// user fills in are one value.
+/// Values by their dotted names, with their defaults as the guide writes them. Lists and maps that
+/// a user fills in are one value.
 fn named(prefix: &str, value: &Value, names: &mut BTreeMap<String, String>) {
     let is_open = ["resources", "labels"]
         .iter()

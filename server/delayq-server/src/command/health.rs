@@ -1,5 +1,5 @@
-//! `delayq-server health`: asks the running server whether it is ready, for supervisors that have no
-//! client of HTTP, such as a container without a shell.
+//! `delayq-server health`: asks the running server whether it is ready, for supervisors that have
+//! no client of HTTP, such as a container without a shell.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
