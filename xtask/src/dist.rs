@@ -12,7 +12,8 @@ mod packages;
 mod release;
 mod sbom;
 mod sums;
-#[cfg(test)]
+// Packages and images are made on Linux.
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::fmt::Write as _;

@@ -45,18 +45,18 @@ impl Package {
 /// # Errors
 /// cargo cannot tell them.
 pub(crate) fn read(target: &str, features: Option<&str>) -> Result<Vec<Package>, Failure> {
-    let mut tree = Call::new(
-        "cargo tree --locked --package delayq-server --package delayq-cli --edges normal \
-         --prefix none --format {p} --target",
-    )
-    .word(target);
-    if let Some(features) = features {
-        tree = tree.word("--features").word(features);
-    }
+    let with_features = |call: Call| match features {
+        Some(features) => call.word("--features").word(features),
+        None => call,
+    };
+    let tree = "cargo tree --locked --package delayq-server --package delayq-cli --edges normal \
+                --prefix none --format {p} --target";
+    let tree = with_features(Call::new(tree).word(target));
     let lines = tree.output();
     let lines = lines.ok_or_else(|| Failure(format!("`{tree}` has failed")))?;
     let used: BTreeSet<Id> = lines.lines().filter_map(id).collect();
-    let call = Call::new("cargo metadata --locked --format-version 1 --all-features");
+    let call = "cargo metadata --locked --format-version 1 --filter-platform";
+    let call = with_features(Call::new(call).word(target));
     let metadata = call.output();
     let metadata = metadata.ok_or_else(|| Failure(format!("`{call}` has failed")))?;
     let metadata: Value = serde_json::from_str(&metadata)
