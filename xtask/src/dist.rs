@@ -2,6 +2,7 @@
 //! package of Debian, an image, a chart, a list of crates, and the sums of all.
 
 mod binaries;
+mod calendar;
 mod chart;
 mod containerfile;
 mod debian;
@@ -13,7 +14,8 @@ mod release;
 mod sbom;
 mod sums;
 // Packages and images are made on Linux.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests;
 
 use std::fmt::Write as _;

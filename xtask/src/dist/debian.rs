@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::call::{Failure, root};
 use crate::dist::binaries::{Binaries, PROGRAMS};
+use crate::dist::calendar::rfc_2822;
 use crate::dist::file_tree::{FileTree, gz};
 use crate::dist::release::Release;
 use crate::dist::sums::md5;
@@ -184,50 +185,9 @@ fn changelog(release: &Release) -> String {
     )
 }
 
-/// The time as a changelog has it, in UTC.
-fn rfc_2822(seconds: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // The calendar repeats after 400 years of 146,097 days; years begin in March here.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = (month + 2) % 12;
-    let year = era * 400 + year + u64::from(month < 2);
-    let named = |names: &[&'static str], place: u64| {
-        let place = usize::try_from(place).unwrap_or_default();
-        names.get(place).copied().unwrap_or_default()
-    };
-    format!(
-        "{}, {day:02} {} {year} {:02}:{:02}:{:02} +0000",
-        named(&DAYS, days % 7),
-        named(&MONTHS, month),
-        rest / 3_600,
-        rest / 60 % 60,
-        rest % 60,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_time_of_a_changelog_is_that_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "Thu, 01 Jan 1970 00:00:00 +0000"),
-            (951_782_400, "Tue, 29 Feb 2000 00:00:00 +0000"),
-            (1_795_906_799, "Sat, 28 Nov 2026 22:59:59 +0000"),
-        ] {
-            assert_eq!(rfc_2822(seconds), text);
-        }
-    }
 
     #[test]
     fn the_libraries_of_a_program_are_those_that_it_names() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::call::{Call, Failure, root};
 use crate::dist::binaries::{Binaries, PROGRAMS};
+use crate::dist::calendar::rfc_3339;
 use crate::dist::containerfile::Containerfile;
 use crate::dist::file_tree::{FileTree, gz};
 use crate::dist::release::Release;
@@ -37,12 +38,14 @@ pub(crate) fn image(
     if let Some(revision) = &release.revision {
         labels.push(("org.opencontainers.image.revision", revision.clone()));
     }
+    let created = rfc_3339(release.time);
     let config = json!({
+        "created": created,
         "architecture": release.architecture()?,
         "os": "linux",
         "config": how.config(&labels)?,
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
-        "history": [{"created_by": "cargo xtask dist"}],
+        "history": [{"created": created, "created_by": "cargo xtask dist"}],
     });
     let mut layout = FileTree::default();
     let mut blob = |kind: &str, content: Vec<u8>| -> Value {
