@@ -11,6 +11,7 @@ mod beside;
 mod call;
 mod chaos;
 mod clients;
+mod dist;
 mod doors;
 mod failures;
 mod gate;
@@ -23,6 +24,7 @@ mod pictures;
 mod program_folders;
 mod programs;
 mod proof;
+mod publish;
 mod schemathesis;
 mod server;
 mod soak;
@@ -59,6 +61,10 @@ enum Command {
     Beside(beside::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
+    /// Make a release in target/dist: archive, Debian package, image, chart, checksums.
+    Dist(dist::Args),
+    /// Check that every public crate can be published, in order; `--dry-run` alone publishes none.
+    Publish(publish::Args),
     /// Render docs/ as a book into target/book, and check its links.
     Book,
     /// Take the pictures of the guide from the running page.
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Command::Doors(args) => doors::run(&args),
         Command::Beside(args) => beside::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Dist(args) => dist::run(&args),
+        Command::Publish(args) => publish::run(&args),
         Command::Book => proof::book().run(),
         Command::Pictures => pictures::run(),
         Command::Schemathesis(args) => schemathesis::run(&args),

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 use delayq_plugin::Namespace;
 use delayq_service::access::Scope;
 use delayq_service::config::ADDRESS_FORM;
@@ -61,6 +62,20 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Check the configuration and the stores behind it.
     Check,
+    /// Ask the running server of this configuration whether it is ready; exits with 0 or 1.
+    Health {
+        /// The number of seconds to wait for its answer.
+        #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+        timeout: u64,
+    },
+    /// Print the completions for a shell.
+    Completions {
+        /// bash, zsh, fish, elvish or powershell.
+        shell: Shell,
+    },
+    /// Print the man page.
+    Man,
     /// Serve only the beanstalkd protocol, with the options of beanstalkd. Without a folder, jobs
     /// are kept in memory.
     #[cfg(feature = "beanstalkd")]

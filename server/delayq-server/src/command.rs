@@ -1,8 +1,10 @@
-//! Commands other than serving: apply, check, moves, tokens.
+//! Commands other than serving: apply, check, health, moves, tokens, pages.
 
 mod apply;
 mod check;
+mod health;
 mod missing;
+mod page;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use crate::args::{Command, TokenCommand, scopes};
 use crate::say::say;
 use crate::server::{Server, ServerError};
 
+pub(crate) use page::print;
+
 const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -26,6 +30,9 @@ pub(crate) async fn run(config: Config, command: Command) -> Result<ExitCode, Se
     match command {
         Command::Check => check::run(config).await?,
         Command::Apply(args) => return Ok(apply::run(config, &args).await),
+        Command::Health { timeout } => {
+            health::run(&config, Duration::from_secs(timeout)).await?;
+        }
         command => on_store(config, command).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -43,9 +50,10 @@ async fn on_store(config: Config, command: Command) -> Result<(), ServerError> {
 
 async fn on(server: &Server, command: Command) -> Result<(), ServerError> {
     match command {
-        // `run` has done it.
-        Command::Check | Command::Apply(_) => Ok(()),
-        // The program has served it.
+        // `run` has done them.
+        Command::Check | Command::Apply(_) | Command::Health { .. } => Ok(()),
+        // The program has printed them, or has served it.
+        Command::Completions { .. } | Command::Man => Ok(()),
         #[cfg(feature = "beanstalkd")]
         Command::Beanstalkd(_) => Ok(()),
         Command::Token(command) => token(server, command).await,

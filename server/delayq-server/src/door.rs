@@ -4,6 +4,7 @@
 mod activity;
 mod connection;
 mod handshake_log;
+mod loopback;
 mod refusal;
 mod tls;
 mod written;
@@ -25,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use self::connection::Connection;
+pub(crate) use self::loopback::loopback_connector;
 pub(crate) use self::tls::{Tls, TlsError};
 
 /// State shared by all connections of one listener.

@@ -51,6 +51,9 @@ use delayq_service::config::{Config, LogFormat};
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(printed) = args.command.as_ref().and_then(command::print) {
+        return printed;
+    }
     let config = match Config::load(args.config.as_deref(), args.flags()) {
         Ok(config) => config,
         Err(error) => {

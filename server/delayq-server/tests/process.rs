@@ -420,3 +420,37 @@ fn a_server_whose_store_was_emptied_says_so_and_is_not_ready() {
     };
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }
+
+/// Asks as a supervisor does; the exit code, and what it says.
+fn health(folder: &Path, server: &Running, more: &[&str]) -> (Option<i32>, String) {
+    let arguments = ["health", "--timeout", "5", "--listen", &server.address];
+    let (output, said) = run(folder, &[&arguments[..], more].concat());
+    (output.status.code(), said)
+}
+
+#[test]
+fn the_health_of_a_running_server_is_asked_with_and_without_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plain = Running::start(folder.path(), &[]);
+    let ready = (Some(0), "ready\n".to_owned());
+    assert_eq!(health(folder.path(), &plain, &[]), ready);
+    let made = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("c.pem"), made.cert.pem()).unwrap();
+    std::fs::write(file("k.pem"), made.signing_key.serialize_pem()).unwrap();
+    let text = "[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\nclient_ca = \"c.pem\"\n";
+    std::fs::write(file("tls.toml"), text).unwrap();
+    let mut secret = Running::start(folder.path(), &["--config", "tls.toml"]);
+    assert_eq!(
+        health(folder.path(), &secret, &["--config", "tls.toml"]),
+        ready
+    );
+    let (code, said) = health(folder.path(), &secret, &[]);
+    assert!(code == Some(1) && said.contains("not ready at"), "{said}");
+    for server in [&mut plain, &mut secret] {
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+    }
+    let (code, said) = health(folder.path(), &plain, &[]);
+    assert!(code == Some(1) && said.contains("refused"), "{said}");
+}

@@ -154,11 +154,7 @@ impl Files {
 
     fn server_config(&self, contents: &TlsFiles) -> Result<ServerConfig, TlsError> {
         let chain = certificates("tls.certificate", &self.certificate, &contents.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|_| TlsError::Empty {
-            option: "tls.key",
-            path: self.key.clone(),
-            expected: "private key that is not encrypted",
-        })?;
+        let key = private_key(&self.key, &contents.key)?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
@@ -215,4 +211,23 @@ fn certificates(
         });
     }
     Ok(found)
+}
+
+fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| TlsError::Empty {
+        option: "tls.key",
+        path: path.to_owned(),
+        expected: "private key that is not encrypted",
+    })
+}
+
+/// The certificate chain and the key in these files.
+pub(super) fn pair(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let option = "tls.certificate";
+    let chain = certificates(option, certificate, &read(option, certificate)?)?;
+    let key = private_key(key, &read("tls.key", key)?)?;
+    Ok((chain, key))
 }
