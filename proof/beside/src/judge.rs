@@ -8,6 +8,9 @@ use crate::failure::{Result, ensure};
 use crate::ledger::Done;
 use crate::scene::Scene;
 
+/// The time between the due time of a task that a kill cuts off and the last line of the process.
+const KILLED_WITHIN_MS: i64 = 100;
+
 /// What a run was.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -62,6 +65,7 @@ pub(crate) fn judge(scene: &Scene) -> Result<()> {
         let (starts, is_right) = (
             starts.count(),
             match expected.done {
+                Done::Times(1) if is_cut_off_once(scene, key, expected.not_before, &tasks) => true,
                 Done::Times(times) => {
                     (times..=times + repeats).contains(&done.len())
                         && done.iter().any(|line| line.message == expected.message) == (times > 0)
@@ -164,6 +168,31 @@ fn cut_off(scene: &Scene, lines: &[&Line]) -> usize {
             && starts().any(|next| next.fence > start.fence)
     };
     starts().filter(is_cut_off).count()
+}
+
+/// True for a task of the type that may start only once, if a kill has cut it off: before its worker
+/// wrote down the end, or, at the time when it became due, the start.
+fn is_cut_off_once(
+    scene: &Scene,
+    key: &(String, String),
+    due: i64,
+    tasks: &BTreeMap<(String, String), Vec<&Line>>,
+) -> bool {
+    let own = tasks.get(key).map_or(&[][..], Vec::as_slice);
+    if key.0 != ONCE || own.iter().any(|line| line.what != What::Started) {
+        return false;
+    }
+    let last_of = |name: &String| {
+        let all = tasks.values().flatten();
+        let at = all
+            .filter(|line| line.instance == *name)
+            .map(|line| line.at);
+        at.max().unwrap_or(i64::MIN)
+    };
+    let is_at_a_kill =
+        |last: i64| (last - KILLED_WITHIN_MS..=last + KILLED_WITHIN_MS).contains(&due);
+    let has_started = own.iter().any(|line| scene.killed.contains(&line.instance));
+    has_started || own.is_empty() && scene.killed.iter().map(last_of).any(is_at_a_kill)
 }
 
 /// How many attempts were done only after the next one had started.

@@ -125,6 +125,27 @@ fn a_task_that_runs_twice_is_found() {
 }
 
 #[test]
+fn a_kill_may_cut_off_a_task_that_may_start_only_once() {
+    let started = [planted(ONCE, 3, What::Started)];
+    for lines in [&started[..], &[]] {
+        judged(lines, &[(ONCE, Done::Times(1))], &["present-2"]).unwrap();
+        finds(judged(lines, &[(ONCE, Done::Times(1))], &[]), "is to be");
+    }
+    finds(
+        judged(&[], &[(FAST, Done::Times(1))], &["present-2"]),
+        "is to be",
+    );
+    let late = |at| Line {
+        at,
+        ..line("present-2", FAST, "a", 1, What::Done)
+    };
+    finds(
+        judged(&[late(500)], &[(ONCE, Done::Times(1))], &["present-2"]),
+        "is to be",
+    );
+}
+
+#[test]
 fn a_cancelled_task_that_runs_and_a_fence_that_shrinks_are_found() {
     let lines = [
         planted(FAST, 3, What::Started),
