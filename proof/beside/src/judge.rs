@@ -170,8 +170,8 @@ fn cut_off(scene: &Scene, lines: &[&Line]) -> usize {
     starts().filter(is_cut_off).count()
 }
 
-/// True for a task of the type that may start only once, if a kill has cut it off: before its worker
-/// wrote down the end, or, at the time when it became due, the start.
+/// True for a task of the type that may start only once, if a kill has cut it off: before its
+/// worker wrote down the end, or, at the time when it became due, the start.
 fn is_cut_off_once(
     scene: &Scene,
     key: &(String, String),
