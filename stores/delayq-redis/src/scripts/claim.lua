@@ -44,7 +44,8 @@ local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_co
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
 local words = call('HMGET', META, 'split', 'limited', 'fleet_rate')
 local split, is_limited = words[1] or '', words[2] == '1'
-local far = far_of(sub(split, 1, 1) == 'P' and ARGV[18] or nil, false, { unpack(meta, 7) })
+-- A claim packs nothing, and needs the operations on packed tasks only if there are some.
+local far = meta[7] and far_of(ARGV[18], false, { unpack(meta, 7) })
 if bare(split) == '' then
   most_running = meta[6] or most_running
   rate = words[3] and rate_of(words[3]) or rate
