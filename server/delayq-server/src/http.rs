@@ -10,6 +10,7 @@ use delayq_service::requests;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+mod answer;
 mod batches;
 mod bulk;
 mod callee;

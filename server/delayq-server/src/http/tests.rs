@@ -16,6 +16,7 @@ use tower::ServiceExt;
 use crate::http::router;
 use crate::server::Server;
 
+mod answers;
 mod callee;
 mod gauges;
 mod guide;
