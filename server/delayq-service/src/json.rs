@@ -88,8 +88,8 @@ where
     from.deserialize_map(Distinct(PhantomData))
 }
 
-/// Reads a field that may be any JSON value as it is written. An absent field is `None`; a `null` is
-/// a value as any other.
+/// Reads a field that may be any JSON value as it is written. An absent field is `None`; a `null`
+/// is a value as any other.
 ///
 /// # Errors
 /// Those of the format.
