@@ -295,9 +295,9 @@ impl DelayQueueJob {
     /// each further send. For middleware whose headers differ from call to call: with other
     /// headers, a repeated send would be a different request.
     pub fn headers_of_first_send(mut self, make: impl FnOnce() -> Headers) -> Self {
-        let made = self.first_send.headers(make).into_iter();
-        let made = made.map(|(name, value)| (header_name(name), value));
-        self.headers.extend(made);
+        let headers = self.first_send.headers(make).into_iter();
+        let headers = headers.map(|(name, value)| (header_name(name), value));
+        self.headers.extend(headers);
         self
     }
 
