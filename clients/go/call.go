@@ -127,7 +127,7 @@ func unreached(err error, isRepeatable bool) *Error {
 		e.Detail = "the server speaks TLS: begin the url with https://"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 	case strings.Contains(e.Detail, "invalid header field"):
-		return refuse("the headers of a task are of visible ASCII: %v", err)
+		return refuse("the headers of a task are text without control characters: %v", err)
 	default:
 		isDial := errors.As(err, &dial) && dial.Op == "dial"
 		e.IsRepeatable, e.IsInDoubt = isRepeatable, !isDial

@@ -41,6 +41,8 @@ var (
 
 var classOfKind = map[string]error{
 	"lock-lost": ErrLockLost, "dead": ErrDead, "cancelled": ErrCancelled, "expired": ErrExpired,
+	// A 404 of an address, or of a server without a history, says nothing of a task.
+	"no-route": nil, "no-history": nil,
 }
 
 var classOfStatus = map[int]error{

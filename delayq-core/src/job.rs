@@ -9,14 +9,19 @@ mod check;
 mod content;
 mod delay;
 mod first_send;
+mod header;
 mod new_task;
 mod on_conflict;
 mod throttle;
 mod time;
 
 pub use check::{check_headers, check_message, check_times, version_of};
-pub use content::{CONTENT_TYPE, check_content, check_json, content_type_of, is_json_type};
+pub use content::{
+    CONTENT_TYPE, JSON_TYPE, check_content, check_json, check_message_type, content_type_of,
+    is_json_type,
+};
 pub use delay::{IntoDelay, check_delay};
+pub use header::{header_name, with_kept_names};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;
 pub use time::IntoTime;
@@ -272,9 +277,11 @@ impl DelayQueueJob {
         self.has_passed_middleware
     }
 
-    /// Adds a header, which the worker gets together with the message.
+    /// Adds a header, which the worker gets together with the message. Its name is kept in lower
+    /// case. The send refuses a name that is no token of HTTP, and a value with control characters
+    /// or with blanks at its ends.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.insert(name.into(), value.into());
+        self.headers.insert(header_name(name), value.into());
         self
     }
 
@@ -288,7 +295,9 @@ impl DelayQueueJob {
     /// each further send. For middleware whose headers differ from call to call: with other
     /// headers, a repeated send would be a different request.
     pub fn headers_of_first_send(mut self, make: impl FnOnce() -> Headers) -> Self {
-        self.headers.extend(self.first_send.headers(make));
+        let headers = self.first_send.headers(make).into_iter();
+        let headers = headers.map(|(name, value)| (header_name(name), value));
+        self.headers.extend(headers);
         self
     }
 

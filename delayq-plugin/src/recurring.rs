@@ -1,6 +1,6 @@
 //! Recurring tasks: the application's declarations, and the occurrences sent for them.
 
-use delayq_core::job::VERSION_HEADER;
+use delayq_core::job::{VERSION_HEADER, header_name};
 use delayq_core::task::Headers;
 use delayq_core::{DelayQueueJob, Error, Result, TaskId, TaskInfo, TaskType, Timestamp};
 use serde::Serialize;
@@ -145,7 +145,7 @@ impl Recurring {
 
     /// Adds a header to each occurrence, such as `group`.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.insert(name.into(), value.into());
+        self.headers.insert(header_name(name), value.into());
         self
     }
 

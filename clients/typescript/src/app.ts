@@ -51,7 +51,7 @@ const BULK_LINES = 1000;
 const BULK_BYTES = 1 << 20;
 const LONGEST_WAIT = 60_000;
 /** Header names and values that HTTP carries as they are. */
-const PLAIN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
+const PLAIN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/i;
 const VISIBLE = /^([!-~]([ -~]*[!-~])?)?$/;
 
 /** Sends tasks to a server, and works on them. */

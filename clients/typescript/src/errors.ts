@@ -56,7 +56,10 @@ const CLASSES: Record<number, typeof DelayqError> = {
 /** The error of a problem that the server answered. @internal */
 export function failure(problem: Partial<Problem> & { isInDoubt?: boolean }, options?: ErrorOptions): DelayqError {
   const isLost = problem.type?.endsWith(":lock-lost");
-  const Class = isLost ? LockLost : CLASSES[problem.status ?? 0] ?? (problem.status ? DelayqError : Unavailable);
+  // A 404 of an address, or of a server without a history, says nothing of a task.
+  const isElsewhere = /:no-(route|history)$/.test(problem.type ?? "");
+  const known = isElsewhere ? DelayqError : CLASSES[problem.status ?? 0];
+  const Class = isLost ? LockLost : known ?? (problem.status ? DelayqError : Unavailable);
   return new Class(problem, options);
 }
 

@@ -1080,6 +1080,35 @@ export interface components {
             /** @description The URL to call, such as `http://10.0.0.7:8080/delayq/work`. */
             url: string;
         };
+        /** @description What the attempts of a task came to. */
+        Attempts: {
+            /**
+             * Format: int32
+             * @description Attempts that failed.
+             */
+            failures: number;
+            /** @description The last error. */
+            last_error?: string | null;
+            /**
+             * Format: int32
+             * @description Attempts whose lock expired.
+             */
+            lock_expiries: number;
+            /** @description The note of the last settlement that had one. */
+            note?: string | null;
+            /**
+             * Format: int32
+             * @description How often it was given back.
+             */
+            releases: number;
+            /**
+             * Format: int32
+             * @description How often it was requeued when it was dead.
+             */
+            requeues: number;
+            /** @description Workers of a plugin that have succeeded; a retry leaves them out. */
+            succeeded: string[];
+        };
         /** @description The result of an audit. */
         Audited: {
             /**
@@ -1103,6 +1132,41 @@ export interface components {
             /** @description The type of the task that follows. */
             then_type: string;
         };
+        /** @description The ends of the tasks of a batch. */
+        BatchCounts: {
+            /**
+             * Format: int64
+             * @description Those that were cancelled.
+             */
+            cancelled: number;
+            /**
+             * Format: int64
+             * @description Those that are dead.
+             */
+            dead: number;
+            /**
+             * Format: int64
+             * @description Those whose workers succeeded.
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Those that expired.
+             */
+            expired: number;
+            /**
+             * Format: int64
+             * @description Those with an unknown end, which was too long ago.
+             */
+            forgotten: number;
+            /** @description The name of the batch. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The number of its tasks.
+             */
+            total: number;
+        };
         /** @description A batch. */
         BatchForm: {
             /**
@@ -1118,6 +1182,14 @@ export interface components {
             /** @description Waits also while a task is dead. */
             wait_for_dead?: boolean;
         };
+        /** @description How far a batch is. */
+        BatchProgress: {
+            counts?: components["schemas"]["BatchCounts"] | null;
+            /** @description False if not every task was looked at. */
+            is_exact: boolean;
+            /** @description `waiting`, `cancelled`, `over` or `dead`. */
+            state: string;
+        };
         /** @description An announced application. */
         CalleeView: {
             /** @description Its name. */
@@ -1131,6 +1203,45 @@ export interface components {
             until: number;
             /** @description The URL to call. */
             url: string;
+        };
+        /**
+         * @description What a cancel came to.
+         * @enum {string}
+         */
+        Cancel: "cancelled" | "running" | "finished" | "not_found";
+        /** @description The end of one cancel. */
+        CancelView: {
+            /** @description `cancelled` or `running`. */
+            outcome: components["schemas"]["Cancel"];
+        };
+        /** @description What a change of many tasks did, or would do. */
+        ChangeReport: {
+            /**
+             * Format: int64
+             * @description The tasks that were cancelled or moved.
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description The tasks that had ended or died before their turn.
+             */
+            gone: number;
+            /** @description False if it gave up before the end. */
+            is_complete: boolean;
+            /** @description True if nothing was changed, as asked. */
+            is_dry_run: boolean;
+            /**
+             * Format: int64
+             * @description The tasks that matched.
+             */
+            matched: number;
+            /**
+             * Format: int64
+             * @description Running tasks: a cancel asks them to stop, nothing else changes them.
+             */
+            running: number;
+            /** @description The types that were searched. */
+            types: string[];
         };
         /** @description A stored change. */
         Changed: {
@@ -1290,6 +1401,19 @@ export interface components {
             /** @description `extended`; or `cancel_requested`: extended too, but a cancel was requested, so stop. */
             outcome: string;
         };
+        /** @description What became of a task. */
+        Fate: {
+            /** @description The reason why the history could not be read; absent if it was. */
+            history_error?: string | null;
+            /** @description The ends of its lives, latest first. */
+            lives: components["schemas"]["Life"][];
+            now?: components["schemas"]["StoredTask"] | null;
+            /**
+             * Format: int64
+             * @description The number of records that were not looked at because they wait for the history.
+             */
+            unread: number;
+        };
         /** @description A fault. */
         Fault: {
             /** @description The faulty task or part of the store. */
@@ -1298,6 +1422,14 @@ export interface components {
             repaired: boolean;
             /** @description The description of the fault. */
             what: string;
+        };
+        /** @description A number of lives. */
+        Forgotten: {
+            /**
+             * Format: int64
+             * @description The lives that were removed.
+             */
+            lives: number;
         };
         /** @description A unary gRPC call for each task. The message is the encoded protobuf request. */
         GrpcTarget: {
@@ -1334,6 +1466,13 @@ export interface components {
              */
             to: number;
         };
+        /** @description A page of lives, latest end first. */
+        HistoryPage: {
+            /** @description The lives. */
+            lives: components["schemas"]["Life"][];
+            /** @description The `cursor` of the next page; null if this is the last one. */
+            next?: string | null;
+        };
         /** @description An HTTP request for each task, with its message as the body. */
         HttpTarget: {
             cloud_events?: components["schemas"]["CloudEvents"] | null;
@@ -1352,8 +1491,8 @@ export interface components {
             /** @description `POST` (default), `PUT`, `PATCH`, `DELETE`, or `GET`, which has no body. */
             method?: string;
             /**
-             * @description Standard Webhooks secrets, such as `whsec_..`. Each request is signed with all of them. They
-             *     are never shown again. If absent, the target keeps its secrets, or gets a new one that is
+             * @description Standard Webhooks secrets, at most 5: each is `whsec_` and 24 to 64 bytes in base64. Each
+             *     request is signed with all of them. They are never shown again. If absent, the target keeps its secrets, or gets a new one that is
              *     shown once.
              */
             secrets?: string[] | null;
@@ -1379,6 +1518,69 @@ export interface components {
             /** @description The topic. */
             topic: string;
         };
+        /**
+         * @description The record of one life of a task, from its submit to its end. Times are in milliseconds since
+         *     the epoch.
+         */
+        Life: {
+            /**
+             * Format: int32
+             * @description The attempts since its submit or last requeue.
+             */
+            attempts: number;
+            /**
+             * Format: int64
+             * @description The due time set by its last submit, reschedule or requeue.
+             */
+            due_at: number;
+            /**
+             * Format: int64
+             * @description The time of its end.
+             */
+            ended_at: number;
+            /** @description Its last error. */
+            error?: string | null;
+            /** @description Its last errors and expired locks, newest first. */
+            errors: components["schemas"]["PastError"][];
+            /**
+             * Format: int64
+             * @description The fence of its last lock; 0 if it had none.
+             */
+            fence: number;
+            /** @description Its group. */
+            group?: string | null;
+            /** @description The instance that made the last attempt. */
+            holder?: string | null;
+            /** @description Its id. */
+            id: string;
+            message?: components["schemas"]["TextOrBytes"] | null;
+            /**
+             * Format: int64
+             * @description The size of its message in bytes.
+             */
+            message_bytes: number;
+            /** @description `done`, `dead`, `expired`, `cancelled` or `discarded`. */
+            outcome: string;
+            /** @description Its project. */
+            project?: string | null;
+            /**
+             * Format: int64
+             * @description The run time of the attempt that ended with it, in milliseconds.
+             */
+            run_ms?: number | null;
+            /**
+             * Format: int64
+             * @description The time when its last attempt was claimed.
+             */
+            started_at?: number | null;
+            /**
+             * Format: int64
+             * @description The time when it was accepted.
+             */
+            submitted_at: number;
+            /** @description Its type. */
+            type: string;
+        };
         /** @description A line that describes a task. */
         Line: {
             /**
@@ -1402,7 +1604,8 @@ export interface components {
              */
             group?: string | null;
             /**
-             * @description Headers of the task.
+             * @description Headers of the task. Names are kept in lower case and are those of HTTP; values have neither
+             *     control characters nor blanks at their ends.
              * @default {}
              */
             headers?: {
@@ -1413,7 +1616,10 @@ export interface components {
              * @default null
              */
             id?: string | null;
-            /** @description The message as any JSON value, sent exactly as written here. */
+            /**
+             * @description The message as any JSON value, also `null`, sent exactly as written here. Its header
+             *     `content-type` is `application/json`, unless the headers name another one.
+             */
             json?: unknown;
             /** @default null */
             max_wait?: components["schemas"]["TextOrNumber"] | null;
@@ -1549,6 +1755,33 @@ export interface components {
             outcome: string;
             problem?: components["schemas"]["Problem"] | null;
         };
+        /** @description The failure of an attempt, or the expiry of its lock. */
+        PastError: {
+            /**
+             * Format: int64
+             * @description When it was stored.
+             */
+            at: number;
+            /**
+             * Format: int32
+             * @description The number of the attempt; 0 if none was made.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description When the attempt was due.
+             */
+            due_at?: number | null;
+            /** @description The beginning of the error. */
+            error: string;
+            /** @description The instance that made it. */
+            holder?: string | null;
+            /**
+             * Format: int64
+             * @description When the attempt was claimed.
+             */
+            started_at?: number | null;
+        };
         /** @description A task that has not ended yet. */
         Pending: {
             /** @description The id of the task. */
@@ -1653,7 +1886,10 @@ export interface components {
             headers?: {
                 [key: string]: string;
             };
-            /** @description The same as any JSON value, sent exactly as written here. */
+            /**
+             * @description The same as any JSON value, also `null`, sent exactly as written here, with the header
+             *     `content-type`.
+             */
             json?: unknown;
             /** @description The message of each occurrence, as text; at most 32 KiB. */
             message?: string | null;
@@ -1757,6 +1993,78 @@ export interface components {
             outcome: string;
         };
         Span: number | string;
+        /** @description A task as its store knows it. */
+        StoredTask: {
+            /**
+             * Format: int64
+             * @description When it runs again after its end, if that was asked for.
+             */
+            again_at?: number | null;
+            /**
+             * Format: int64
+             * @description By state: when it is due, when its lock expires, when it died, or when it ended.
+             */
+            at: number;
+            /**
+             * Format: int32
+             * @description The number of the current attempt while it runs, else of the attempts made.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description When the present attempt was due.
+             */
+            attempt_due_at?: number | null;
+            /** @description True if a cancel was requested while it runs. */
+            cancel_requested: boolean;
+            /**
+             * Format: int64
+             * @description The due time of the latest request; null once it has ended.
+             */
+            due_at?: number | null;
+            /** @description The last errors and expired locks, newest first. */
+            errors: components["schemas"]["PastError"][];
+            /**
+             * Format: int64
+             * @description When it expires.
+             */
+            expires_at?: number | null;
+            /**
+             * Format: int64
+             * @description The fence of its lock, while it runs.
+             */
+            fence?: number | null;
+            /** @description The headers; empty once it has ended. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description What its attempts came to. */
+            history: components["schemas"]["Attempts"];
+            /** @description The instance that holds the lock. */
+            holder?: string | null;
+            /** @description Its id. */
+            id: string;
+            message?: components["schemas"]["TextOrBytes"] | null;
+            /**
+             * Format: int64
+             * @description The fence of the lock that was settled last, once it has ended.
+             */
+            settled_fence?: number | null;
+            /**
+             * Format: int64
+             * @description When the present attempt was claimed.
+             */
+            started_at?: number | null;
+            /** @description `scheduled`, `running`, `dead`, `done`, `cancelled` or `expired`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description When it was accepted; null once it has ended.
+             */
+            submitted_at?: number | null;
+            /** @description Why it waits: an object with its `reason`. */
+            waits_for?: unknown;
+        };
         /** @description The destination of a type's tasks. Exactly one of `http`, `grpc`, `kafka` and `service` is set. */
         Target: {
             /**
@@ -1847,6 +2155,8 @@ export interface components {
              */
             submitted_at?: number | null;
         };
+        /** @description A message: text, or a list of bytes if it is not UTF-8. */
+        TextOrBytes: string | number[];
         /** @description A span or time: text, or a number of milliseconds. */
         TextOrNumber: number | string;
         /** @description The policy of a type, or of all types of a pattern. */
@@ -1971,7 +2281,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["BatchProgress"];
                 };
             };
             "4XX": {
@@ -2065,7 +2375,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["ChangeReport"];
                 };
             };
             "4XX": {
@@ -2249,7 +2559,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["HistoryPage"];
                 };
             };
             "4XX": {
@@ -2291,7 +2601,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["Forgotten"];
                 };
             };
             "4XX": {
@@ -3118,7 +3428,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["ChangeReport"];
                 };
             };
             "4XX": {
@@ -3645,7 +3955,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["ChangeReport"];
                 };
             };
             "4XX": {
@@ -4098,7 +4408,9 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": {
+                        [key: string]: components["schemas"]["Cancel"];
+                    };
                 };
             };
             "4XX": {
@@ -4291,14 +4603,18 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["CancelView"];
+                };
             };
             /** @description It runs, and is asked to stop */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["CancelView"];
+                };
             };
             "4XX": {
                 headers: {
@@ -4625,7 +4941,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["Fate"];
                 };
             };
             "4XX": {

@@ -5,11 +5,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::GROUP_HEADER;
+use super::header::check_form;
 use crate::error::{Error, Result};
 use crate::task::Headers;
 
 /// The header that says what a message is.
 pub const CONTENT_TYPE: &str = "content-type";
+
+/// The content type of a message that a form has as JSON.
+pub const JSON_TYPE: &str = "application/json";
 
 /// True for a media type of JSON: `application/json`, or one that ends in `+json`.
 #[must_use]
@@ -27,17 +31,27 @@ pub fn content_type_of(headers: &Headers) -> Option<(&str, &str)> {
     named.map(|(name, kind)| (name.as_str(), kind.as_str()))
 }
 
-/// Refuses a message whose header `content-type` says that it is JSON, if a worker could not read
-/// it, and a blank group, which no filter could name.
+/// Refuses headers and a message that a new task cannot have: headers that a request of HTTP could
+/// not carry, a blank group, which no filter could name, and those of [`check_message_type`].
 ///
 /// # Errors
-/// [`Error::InvalidInput`]; the reason is that of [`check_json`].
+/// [`Error::InvalidName`] or [`Error::InvalidInput`], with what to change.
 pub fn check_content(headers: &Headers, message: &[u8]) -> Result<()> {
+    check_form(headers)?;
     let group = headers.get(GROUP_HEADER);
     if group.is_some_and(|group| group.trim().is_empty()) {
         let reason = "it is blank, and no filter can name it: leave it out, or give a text";
         return Err(Error::invalid("group", reason));
     }
+    check_message_type(headers, message)
+}
+
+/// Refuses a message whose header `content-type` says that it is JSON, if a worker could not read
+/// it.
+///
+/// # Errors
+/// [`Error::InvalidInput`]; the reason is that of [`check_json`].
+pub fn check_message_type(headers: &Headers, message: &[u8]) -> Result<()> {
     match content_type_of(headers).filter(|(_, kind)| is_json_type(kind)) {
         Some((_, kind)) => check_json(message).map_err(|reason| {
             let reason =

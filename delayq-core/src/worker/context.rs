@@ -14,7 +14,7 @@ use super::answers::Answers;
 use super::batch::{BATCH_HEADER, BatchEnd};
 use super::follow_ups::FollowUps;
 use crate::error::{Error, Result};
-use crate::job::{DelayQueueJob, IntoTime};
+use crate::job::{DelayQueueJob, IntoTime, header_name};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
 use crate::reply::Reply;
@@ -247,10 +247,13 @@ impl TaskContext {
         &self.shared.task.headers
     }
 
-    /// The value of one header.
+    /// The value of one header; the case of its name does not matter.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.shared.task.headers.get(name).map(String::as_str)
+        let headers = &self.shared.task.headers;
+        let named = headers.get(name);
+        let named = named.or_else(|| headers.get(&header_name(name)));
+        named.map(String::as_str)
     }
 
     /// The nominal time of an occurrence of a recurring task, however late it runs; `None` for any

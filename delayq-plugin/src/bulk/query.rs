@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use delayq_core::job::GROUP_HEADER;
+use delayq_core::job::{GROUP_HEADER, header_name};
 use delayq_core::operate::{Cursor, Page, TypeStats, check_condition};
 use delayq_core::store::MAX_BATCH;
 use delayq_core::{
@@ -123,9 +123,9 @@ impl TaskFilter {
         self
     }
 
-    /// Tasks with a header `name`, which must not be empty, of exactly this value.
+    /// Tasks with a header `name`, in any case and not empty, of exactly this value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.insert(name.into(), value.into());
+        self.headers.insert(header_name(name), value.into());
         self
     }
 

@@ -1,7 +1,7 @@
 //! The message that replaces the one of a scheduled task.
 
 use delayq_core::job::{
-    CONTENT_TYPE, check_content, check_json, check_message, content_type_of, is_json_type,
+    CONTENT_TYPE, check_json, check_message, check_message_type, content_type_of, is_json_type,
 };
 use delayq_core::store::ChangeOutcome;
 use delayq_core::task::Headers;
@@ -58,7 +58,7 @@ impl<'a> NewMessage<'a> {
         if let Some(asked) = content_type.filter(|_| content_type_of(&headers).is_none()) {
             headers.insert(CONTENT_TYPE.to_owned(), asked.to_owned());
         }
-        check_content(&headers, &message)?;
+        check_message_type(&headers, &message)?;
         if changed.is_empty() {
             return store.update(task_type, id, message).await;
         }

@@ -10,6 +10,7 @@ use delayq_service::requests;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+mod answer;
 mod batches;
 mod bulk;
 mod callee;
@@ -111,7 +112,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/docs/docs.js", get(docs::script))
         .route("/docs/theme.js", get(docs::theme))
         .fallback(|| async {
-            Problem::not_found("there is no such route: see /docs or /openapi.json")
+            Problem::no_route("there is no such route: see /docs or /openapi.json")
         })
         .method_not_allowed_fallback(|| async {
             Problem::method_not_allowed("the path has other methods: see /openapi.json")

@@ -5,6 +5,7 @@ mod bodies;
 mod claims;
 mod content;
 mod follow_ups;
+mod headers;
 mod house;
 mod policies;
 mod rates;

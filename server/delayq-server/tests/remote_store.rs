@@ -8,13 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delayq_plugin::store::{Durability, StoreOptions};
 use delayq_plugin::{
-    Component, DelayQueueJob, DelayQueuePlugin, Json, TaskResult, TaskState, TaskSubmitService,
-    millis, seconds, task_worker,
+    Component, DelayQueueJob, DelayQueuePlugin, Error, Json, TaskResult, TaskState,
+    TaskSubmitService, hours, millis, seconds, task_worker,
 };
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -81,10 +82,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
     server.kill();
     // Nobody listens: certainly not applied, and the token is in no error.
     let refused = tasks.cancel("order.cancel", "order-299").await.unwrap_err();
-    assert!(
-        matches!(refused, delayq_plugin::Error::Unavailable { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
     assert!(!refused.to_string().contains(&token), "{refused}");
 
     let _server = Server::start(&["--store", &store], &address, false);
@@ -106,6 +104,60 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
     }
     tasks.close().await;
     assert!(tasks.types().await.is_err());
+}
+
+/// A send was refused at once while the server was away, although its page promises a try until the
+/// call timeout is over. A call whose answer is lost is in doubt, and is not sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_outlasts_a_restart_and_tells_what_is_in_doubt_from_what_was_not_sent() {
+    let folder = TempDir::new().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("a.sqlite").display());
+    let mut server = Server::start(&["--store", &store], "127.0.0.1:0", true);
+    let (address, token) = (server.address.clone(), server.token.clone().unwrap());
+    let url = format!("delayq://{token}@{address}");
+    let connect = async |call_timeout| {
+        let options = StoreOptions {
+            call_timeout,
+            ..StoreOptions::default()
+        };
+        TaskSubmitService::connect(&url, options).await.unwrap()
+    };
+    let (hasty, patient) = (connect(seconds(3)).await, connect(PATIENCE).await);
+    let job = |id: &str| DelayQueueJob::raw("mail.send", id).id(id).after(hours(1));
+
+    server.signal(Signal::STOP);
+    let lost = hasty.send(job("lost")).await.unwrap_err();
+    assert!(lost.is_indeterminate(), "{lost}");
+    server.signal(Signal::CONT);
+    server.kill();
+
+    // A connection that has just ended is in doubt, too.
+    let away = async {
+        loop {
+            let begun = Instant::now();
+            match hasty.send(job("refused")).await.unwrap_err() {
+                error if error.is_indeterminate() => {}
+                error => return (error, begun.elapsed()),
+            }
+        }
+    };
+    let (refused, took) = tokio::time::timeout(PATIENCE, away).await.unwrap();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    // It was tried until there was no time for a further try.
+    assert!(took > seconds(1) && took < seconds(30), "{took:?}");
+
+    let mut jobs: Vec<_> = (0..1_500).map(|n| job(&format!("many-{n}"))).collect();
+    jobs.push(job("patient"));
+    let mut sending = tokio::spawn(async move { patient.send_all(jobs).await });
+    let waits = tokio::time::timeout(millis(200), &mut sending).await;
+    assert!(waits.is_err(), "{waits:?}");
+    let _server = Server::start(&["--store", &store], &address, false);
+    for sent in sending.await.unwrap() {
+        assert!(sent.unwrap().due_at().is_some());
+    }
+    let tasks = connect(seconds(10)).await;
+    assert!(tasks.find("mail.send", "patient").await.unwrap().is_some());
+    assert!(tasks.find("mail.send", "refused").await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 /// A span or time: a whole number of milliseconds, also as `1000.0`, or a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,15 @@ where
     T: Deserialize<'de>,
 {
     from.deserialize_map(Distinct(PhantomData))
+}
+
+/// Reads a field that may be any JSON value as it is written. An absent field is `None`; a `null`
+/// is a value as any other.
+///
+/// # Errors
+/// Those of the format.
+pub fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(from).map(Some)
 }
 
 /// Reads a JSON object. Refuses a list, which serde would otherwise read as the fields in order.

@@ -90,6 +90,18 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", title, detail)
     }
 
+    /// The path is that of no route, whatever it names.
+    pub fn no_route(detail: impl Into<String>) -> Self {
+        let title = "there is no such route";
+        Self::new(StatusCode::NOT_FOUND, "no-route", title, detail)
+    }
+
+    /// The server keeps no history, so it knows nothing of any task that is forgotten.
+    pub fn no_history(detail: impl Into<String>) -> Self {
+        let title = "this server keeps no history";
+        Self::new(StatusCode::NOT_FOUND, "no-history", title, detail)
+    }
+
     /// True if the requested thing does not exist.
     pub fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND.as_u16()

@@ -38,6 +38,12 @@ pub(crate) fn failure(store: &str, status: &Status) -> Error {
     }
 }
 
+/// True if the call certainly did nothing because the server is away: there was no connection, or
+/// the server is being shut down.
+pub(crate) fn is_away(status: &Status) -> bool {
+    was_not_sent(status) || matches!(error_of(status), Some(Error::Closed(_)))
+}
+
 /// True if there was no connection to send the call on.
 fn was_not_sent(status: &Status) -> bool {
     let mut source = status.source();

@@ -10,6 +10,10 @@
 //! store. A call whose answer was lost is `Indeterminate`, and so is one that took longer than the
 //! call timeout.
 //!
+//! A submit, a cancel, a change of one task and a lookup are repeated within the call timeout while
+//! the server is away, that is while there is no connection to it or it is being shut down. The
+//! loops of workers repeat their own calls.
+//!
 //! A claim whose answer was lost may have locked tasks: they start again once their locks have
 //! expired, and each has used up an attempt. A claim in progress when its client goes away gives
 //! its tasks back at once.

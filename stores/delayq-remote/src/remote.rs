@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delayq_core::store::{Durability, StoreOptions, Wakeup};
 use delayq_core::{Error, Namespace, Result};
@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use crate::address::Address;
-use crate::failure::failure;
+use crate::failure::{failure, is_away};
 use crate::io_thread::IoThread;
 
 mod wakeups;
@@ -29,6 +29,10 @@ const WAKEUPS: usize = 1_024;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes in transit in one call, and in all calls.
 const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
+
+/// The shortest and the longest wait before a call is made again: a server is back within the
+/// longest one of its start.
+const WAITS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// The client of the service, which sends the token.
 pub(crate) type Client = DelayqClient<InterceptedService<Channel, Token>>;
@@ -45,6 +49,13 @@ impl Interceptor for Token {
         metadata.insert("delayq-logs-itself", MetadataValue::from_static("true"));
         Ok(request)
     }
+}
+
+/// A call that failed.
+struct Failed {
+    error: Error,
+    /// True if it did nothing because the server is away.
+    is_away: bool,
 }
 
 /// A store that a server keeps.
@@ -116,22 +127,84 @@ impl RemoteStore {
         A: Send + 'static,
         F: Future<Output = Result<Response<A>, Status>> + Send + 'static,
     {
+        let made = self.call_within(self.call_timeout, call).await;
+        made.map_err(|failed| failed.error)
+    }
+
+    /// The time until which a call that begins now is made again while the server is away.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.call_timeout
+    }
+
+    /// Makes a call within its time limit, and makes it again until `deadline` while the server is
+    /// away. A call that may have arrived is not made again. If the caller is gone, it is not made
+    /// again either.
+    pub(crate) async fn call_until_sent<R, A, F>(
+        &self,
+        deadline: Instant,
+        request: R,
+        call: impl Fn(Client, R) -> F,
+    ) -> Result<A>
+    where
+        R: Clone,
+        A: Send + 'static,
+        F: Future<Output = Result<Response<A>, Status>> + Send + 'static,
+    {
+        let (mut limit, mut wait) = (self.call_timeout, WAITS.0);
+        loop {
+            let (started, request) = (Instant::now(), request.clone());
+            let made = self.call_within(limit, |client| call(client, request));
+            let made = made.await;
+            let error = match made {
+                Ok(answer) => return Ok(answer),
+                Err(failed) if failed.is_away => failed.error,
+                Err(failed) => return Err(failed.error),
+            };
+            let pause = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+            // A try that the deadline cuts off is in doubt, and this one was not.
+            if Instant::now() + pause + started.elapsed() >= deadline {
+                return Err(error);
+            }
+            let paused = self.thread.spawn(tokio::time::sleep(pause)).await;
+            paused.map_err(|_| lost(&self.name))?;
+            wait = (wait * 2).min(WAITS.1);
+            limit = deadline.saturating_duration_since(Instant::now());
+        }
+    }
+
+    async fn call_within<A, F>(
+        &self,
+        limit: Duration,
+        call: impl FnOnce(Client) -> F,
+    ) -> Result<A, Failed>
+    where
+        A: Send + 'static,
+        F: Future<Output = Result<Response<A>, Status>> + Send + 'static,
+    {
+        let is_not_away = |error| Failed {
+            error,
+            is_away: false,
+        };
         if self.is_closed.load(Ordering::Acquire) {
-            return Err(Error::Closed("the store"));
+            return Err(is_not_away(Error::Closed("the store")));
         }
         let calling = call(self.client.clone());
-        let (store, limit) = (self.name.clone(), self.call_timeout);
+        let (store, call_timeout) = (self.name.clone(), self.call_timeout);
         let running = self.thread.spawn(async move {
             match tokio::time::timeout(limit, calling).await {
                 Ok(Ok(answer)) => Ok(answer.into_inner()),
-                Ok(Err(status)) => Err(failure(&store, &status)),
+                Ok(Err(status)) => Err(Failed {
+                    error: failure(&store, &status),
+                    is_away: is_away(&status),
+                }),
                 Err(_) => {
-                    let detail = format!("no answer in {limit:?}");
-                    Err(Error::indeterminate(&store, detail))
+                    let detail = format!("no answer in {call_timeout:?}");
+                    Err(is_not_away(Error::indeterminate(&store, detail)))
                 }
             }
         });
-        running.await.unwrap_or_else(|_| Err(lost(&self.name)))
+        let lost = |_| Err(is_not_away(lost(&self.name)));
+        running.await.unwrap_or_else(lost)
     }
 
     /// Reads the guarantees of the server's store, and refuses a weaker class than requested.

@@ -1,6 +1,6 @@
 //! Operations on tasks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use delayq_core::store::{
@@ -19,13 +19,19 @@ const MAX_CALL: usize = 1_024;
 /// Maximum size of the messages in a call, in bytes; a single message may be larger.
 const MAX_CALL_BYTES: usize = 2 << 20;
 
-async fn submit_call(store: &RemoteStore, tasks: Vec<pb::NewTask>) -> Vec<Result<SubmitOutcome>> {
+async fn submit_call(
+    store: &RemoteStore,
+    tasks: Vec<pb::NewTask>,
+    deadline: Instant,
+) -> Vec<Result<SubmitOutcome>> {
     let count = tasks.len();
     let request = pb::SubmitRequest {
         namespace: store.namespace.to_string(),
         tasks,
     };
-    let response = store.call(async move |mut client: Client| client.submit(request).await);
+    let response = store.call_until_sent(deadline, request, async |mut client: Client, request| {
+        client.submit(request).await
+    });
     let results = match response.await {
         Ok(response) => response.results,
         Err(error) => return vec![Err(error); count],
@@ -90,11 +96,12 @@ impl Store for RemoteStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let deadline = self.deadline();
         let mut outcomes = Vec::with_capacity(tasks.len());
         let mut tasks = tasks.into_iter().peekable();
         while tasks.peek().is_some() {
             let call = next_call(&mut tasks);
-            outcomes.append(&mut submit_call(self, call).await);
+            outcomes.append(&mut submit_call(self, call, deadline).await);
         }
         outcomes
     }
@@ -210,7 +217,11 @@ impl Store for RemoteStore {
             task_type: task_type.to_string(),
             id: id.to_string(),
         };
-        let response = self.call(async move |mut client: Client| client.cancel(request).await);
+        let response = self.call_until_sent(
+            self.deadline(),
+            request,
+            async |mut client: Client, request| client.cancel(request).await,
+        );
         response.await?.try_into()
     }
 
@@ -226,7 +237,11 @@ impl Store for RemoteStore {
             id: id.to_string(),
             when: Some(when.into()),
         };
-        let response = self.call(async move |mut client: Client| client.reschedule(request).await);
+        let response = self.call_until_sent(
+            self.deadline(),
+            request,
+            async |mut client: Client, request| client.reschedule(request).await,
+        );
         response.await?.try_into()
     }
 
@@ -242,7 +257,11 @@ impl Store for RemoteStore {
             id: id.to_string(),
             body: Some(pb::update_request::Body::Message(message)),
         };
-        let response = self.call(async move |mut client: Client| client.update(request).await);
+        let response = self.call_until_sent(
+            self.deadline(),
+            request,
+            async |mut client: Client, request| client.update(request).await,
+        );
         response.await?.try_into()
     }
 
@@ -252,7 +271,11 @@ impl Store for RemoteStore {
             task_type: task_type.to_string(),
             id: id.to_string(),
         };
-        let response = self.call(async move |mut client: Client| client.find(request).await);
+        let response = self.call_until_sent(
+            self.deadline(),
+            request,
+            async |mut client: Client, request| client.find(request).await,
+        );
         let task = response.await?.task;
         task.map(TryInto::try_into).transpose()
     }

@@ -91,8 +91,9 @@ def of_answer(status: int, body: Any, retry_after: str | None = None) -> DelayqE
         problem = {}
     kind = problem.get("type", f"http-{status}").rpartition(":")[2]
     after = str(problem.get("retry_after", retry_after))
-    # A 404 of something else than a delayq server says nothing about a task.
-    known = CLASSES.get(status, DelayqError) if problem or status in REPEATED else DelayqError
+    # A 404 of another address, or of something else than a delayq server, says nothing of a task.
+    is_told = problem and kind not in ("no-route", "no-history")
+    known = CLASSES.get(status, DelayqError) if is_told or status in REPEATED else DelayqError
     return (LockLost if kind == "lock-lost" else known)(
         detail, kind=kind, status=status, title=problem.get("title", ""),
         is_repeatable=problem.get("is_repeatable", status in REPEATED),

@@ -83,6 +83,8 @@ impl<'a> Stage<'a> {
     /// Runs all steps, and looks at the books.
     pub(crate) fn run(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.made_by_it = scenario.makers();
+        let address = json!(self.server().url());
+        self.filling.names.insert("server".to_owned(), address);
         if scenario.names("app") && !self.drivers.contains_key("app") {
             self.start("app", &Step::new())?;
         }

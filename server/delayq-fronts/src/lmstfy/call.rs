@@ -395,5 +395,6 @@ pub(super) fn attributes(headers: &HeaderMap) -> Result<Option<BTreeMap<String, 
 
 fn cut(text: &str, most: usize) -> String {
     let end = text.floor_char_boundary(most);
-    text.get(..end).unwrap_or(text).to_owned()
+    // A header cannot end with a blank.
+    text.get(..end).unwrap_or(text).trim_end().to_owned()
 }

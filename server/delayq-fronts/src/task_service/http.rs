@@ -29,7 +29,7 @@ pub(super) fn router(service: Service) -> Router {
         .route("/v1/tasks/kafka", post(create_kafka))
         .route("/v1/tasks/{task_id}", get(task).delete(cancel_task))
         .fallback(|| async {
-            Problem::not_found("there is no such route: see the guide on the task service")
+            Problem::no_route("there is no such route: see the guide on the task service")
         })
         .method_not_allowed_fallback(|| async {
             Problem::method_not_allowed("the path has other methods")

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::answer::{BatchProgressForm, ChangeReportForm};
 use super::extract::LargeJsonBody;
 use super::line::Line;
 
@@ -115,7 +116,7 @@ async fn send_batch(
 #[utoipa::path(
     get, path = "/v1/{namespace}/batches/{id}", tag = "batches",
     params(("namespace", description = "Namespace"), ("id", description = "Name")),
-    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = BatchProgressForm), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
 async fn batch(
@@ -130,7 +131,7 @@ async fn batch(
 #[utoipa::path(
     delete, path = "/v1/{namespace}/batches/{id}", tag = "batches",
     params(("namespace", description = "Namespace"), ("id", description = "Name")),
-    responses((status = 200, body = serde_json::Value, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = ChangeReportForm, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn cancel_batch(

@@ -263,10 +263,8 @@ pub(crate) fn task_headers(
                 let text = format!("the header {TASK_HEADER}{name} is there twice");
                 return Err(Problem::bad_request(text));
             }
-            let value = value.to_str().map_err(|_| {
-                Problem::bad_request(format!(
-                    "the header {TASK_HEADER}{name} is no visible ASCII"
-                ))
+            let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+                Problem::bad_request(format!("the header {TASK_HEADER}{name} is no UTF-8"))
             })?;
             job = job.header(name, value);
         }

@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::answer::{FateForm, ForgottenForm, HistoryPageForm};
 use super::extract::{JsonBody, Query};
 use super::form::{read_limit, read_span, read_time};
 
@@ -91,7 +92,7 @@ impl Conditions {
 #[utoipa::path(
     get, path = "/v1/{namespace}/history", tag = "insight",
     params(("namespace", description = "Namespace"), Conditions),
-    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = HistoryPageForm), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
 async fn search(
@@ -105,7 +106,7 @@ async fn search(
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/history", tag = "insight",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
-    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = FateForm), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
 async fn fate(
@@ -135,7 +136,7 @@ struct Whom {
     post, path = "/v1/{namespace}/history/forget", tag = "insight",
     params(("namespace", description = "Namespace")),
     request_body = Whom,
-    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = ForgottenForm), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["admin"]))
 )]
 async fn forget(

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use delayq_core::job::check_json;
+use delayq_core::job::{CONTENT_TYPE, JSON_TYPE, check_json, with_kept_names};
+use delayq_core::task::Headers;
 use delayq_plugin::DelayQueueJob;
-use delayq_service::json::{distinct, read_object};
+use delayq_service::json::{distinct, read_object, written};
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -27,10 +28,13 @@ pub(super) struct Line {
     message: Option<String>,
     /// The message, in base64.
     message_base64: Option<String>,
-    /// The message as any JSON value, sent exactly as written here.
+    /// The message as any JSON value, also `null`, sent exactly as written here. Its header
+    /// `content-type` is `application/json`, unless the headers name another one.
+    #[serde(deserialize_with = "written", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     json: Option<Box<RawValue>>,
-    /// Headers of the task.
+    /// Headers of the task. Names are kept in lower case and are those of HTTP; values have neither
+    /// control characters nor blanks at their ends.
     #[serde(deserialize_with = "distinct")]
     headers: BTreeMap<String, String>,
     /// The delay from acceptance: milliseconds, or a span such as `30m`.
@@ -72,27 +76,45 @@ pub(super) struct Line {
     again_if_running: Option<bool>,
 }
 
-/// The message of a form, which has it in one of three fields.
-pub(super) fn message_of(
-    text: Option<String>,
-    base64: Option<String>,
-    json: Option<Box<RawValue>>,
-) -> Result<Vec<u8>, Problem> {
-    match (text, base64, json) {
-        (None, None, None) => Ok(Vec::new()),
-        (Some(text), None, None) => Ok(text.into_bytes()),
-        (None, Some(base64), None) => STANDARD
-            .decode(base64)
-            .map_err(|error| Problem::bad_request(format!("message_base64: {error}"))),
-        (None, None, Some(json)) => {
-            let json = json.get().as_bytes();
-            let checked = check_json(json);
-            checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
-            Ok(json.to_vec())
+/// The content of a task in a form, which has the message in one of three fields.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) text: Option<String>,
+    pub(super) base64: Option<String>,
+    pub(super) json: Option<Box<RawValue>>,
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+impl Content {
+    /// The headers, with their names as they are kept. A message that is given as JSON is said to
+    /// be JSON, unless they say something else.
+    pub(super) fn take_headers(&mut self) -> Result<Headers, Problem> {
+        let mut headers = with_kept_names(std::mem::take(&mut self.headers))?;
+        if self.json.is_some() {
+            let kind = headers.entry(CONTENT_TYPE.to_owned());
+            kind.or_insert_with(|| JSON_TYPE.to_owned());
         }
-        _ => {
-            let text = "give one of message, message_base64 and json";
-            Err(Problem::bad_request(text))
+        Ok(headers)
+    }
+
+    /// The message.
+    pub(super) fn message(self) -> Result<Vec<u8>, Problem> {
+        match (self.text, self.base64, self.json) {
+            (None, None, None) => Ok(Vec::new()),
+            (Some(text), None, None) => Ok(text.into_bytes()),
+            (None, Some(base64), None) => STANDARD
+                .decode(base64)
+                .map_err(|error| Problem::bad_request(format!("message_base64: {error}"))),
+            (None, None, Some(json)) => {
+                let json = json.get().as_bytes();
+                let checked = check_json(json);
+                checked.map_err(|reason| Problem::bad_request(format!("json: {reason}")))?;
+                Ok(json.to_vec())
+            }
+            _ => {
+                let text = "give one of message, message_base64 and json";
+                Err(Problem::bad_request(text))
+            }
         }
     }
 }
@@ -120,12 +142,18 @@ impl Line {
     }
 
     fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
-        let message = message_of(self.message, self.message_base64, self.json)?;
-        let mut job = DelayQueueJob::raw(task_type, message);
+        let mut content = Content {
+            text: self.message,
+            base64: self.message_base64,
+            json: self.json,
+            headers: self.headers,
+        };
+        let headers = content.take_headers()?;
+        let mut job = DelayQueueJob::raw(task_type, content.message()?);
         if let Some(id) = self.id {
             job = job.id(id);
         }
-        for (name, value) in self.headers {
+        for (name, value) in headers {
             job = job.header(refuse_own(name)?, value);
         }
         let options = CreateOptions {

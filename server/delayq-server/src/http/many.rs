@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::answer::ChangeReportForm;
 use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_state, read_time, read_when, text_or_number};
 
@@ -82,7 +83,7 @@ impl Matching {
     post, path = "/v1/{namespace}/types/{task_type}/cancel-all", tag = "many tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
     request_body(content = Matching),
-    responses((status = 200, body = serde_json::Value, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = ChangeReportForm, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
 )]
 async fn cancel_all(
@@ -104,7 +105,7 @@ async fn cancel_all(
     post, path = "/v1/{namespace}/types/{task_type}/reschedule-all", tag = "many tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
     request_body(content = Matching),
-    responses((status = 200, body = serde_json::Value, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = ChangeReportForm, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
 )]
 async fn reschedule_all(

@@ -11,7 +11,7 @@ use delayq_plugin::{TaskType, Timestamp};
 use delayq_service::access::{Operate, Read};
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
-use delayq_service::json::distinct;
+use delayq_service::json::{distinct, written};
 use delayq_service::operation::recurring::{self, NamedRecurring};
 use delayq_service::problem::Problem;
 use delayq_service::recurring::RecurringTask;
@@ -23,7 +23,7 @@ use utoipa_axum::routes;
 
 use super::extract::{JsonBody, Query};
 use super::form::{MessageView, read_limit};
-use super::line::message_of;
+use super::line::Content;
 
 /// The default number of recurring tasks on a page.
 const PAGE: usize = 50;
@@ -52,7 +52,9 @@ pub(super) struct RecurringForm {
     message: Option<String>,
     /// The same in base64.
     message_base64: Option<String>,
-    /// The same as any JSON value, sent exactly as written here.
+    /// The same as any JSON value, also `null`, sent exactly as written here, with the header
+    /// `content-type`.
+    #[serde(default, deserialize_with = "written")]
     #[schema(value_type = Option<serde_json::Value>)]
     json: Option<Box<RawValue>>,
     /// The headers of each occurrence.
@@ -68,11 +70,17 @@ pub(super) struct RecurringForm {
 impl RecurringForm {
     /// The declaration.
     pub(super) fn task(self) -> Result<RecurringTask, Problem> {
-        let message = message_of(self.message, self.message_base64, self.json)?;
+        let mut content = Content {
+            text: self.message,
+            base64: self.message_base64,
+            json: self.json,
+            headers: self.headers,
+        };
+        let headers = content.take_headers()?;
         let task_type = TaskType::new(self.task_type)?;
-        let mut task = RecurringTask::new(task_type, self.every, &message);
+        let mut task = RecurringTask::new(task_type, self.every, &content.message()?);
         task.zone = self.zone;
-        task.headers = self.headers.into_iter().collect();
+        task.headers = headers;
         if let Some(group) = self.group {
             task.headers.insert(GROUP_HEADER.to_owned(), group);
         }

@@ -15,9 +15,8 @@ use delayq_service::app::App;
 use delayq_service::context::Allowed;
 use delayq_service::operation::{self, Submission, submit_one};
 use delayq_service::problem::Problem;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::IntoParams;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -159,30 +158,58 @@ struct IdsQuery {
     ids: String,
 }
 
+/// What a cancel came to.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Cancel {
+    /// It never starts.
+    Cancelled,
+    /// It runs, and is asked to stop.
+    Running,
+    /// It had ended in another way.
+    Finished,
+    /// There is no such task.
+    NotFound,
+}
+
+impl From<CancelOutcome> for Cancel {
+    fn from(outcome: CancelOutcome) -> Self {
+        match outcome {
+            CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => {
+                Self::Cancelled
+            }
+            CancelOutcome::Running => Self::Running,
+            CancelOutcome::Finished(_) => Self::Finished,
+            _ => Self::NotFound,
+        }
+    }
+}
+
+/// The end of one cancel.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+struct CancelView {
+    /// `cancelled` or `running`.
+    outcome: Cancel,
+}
+
 /// Cancel several tasks by their ids. The answer has the outcome of each: `cancelled`, `running`
 /// (it is asked to stop), `finished` or `not_found`. Repeating it is harmless.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), IdsQuery),
-    responses((status = 200, body = serde_json::Value, description = "The outcome of each id"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = BTreeMap<String, Cancel>, description = "The outcome of each id"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn cancel_each(
     allowed: Allowed<Submit>,
     Path((_, task_type)): Path<(String, String)>,
     Query(IdsQuery { ids }): Query<IdsQuery>,
-) -> Result<Json<BTreeMap<String, &'static str>>, Problem> {
+) -> Result<Json<BTreeMap<String, Cancel>>, Problem> {
     let ids: BTreeSet<&str> = ids.split(',').collect();
     let mut outcomes = BTreeMap::new();
     let cancelled = operation::cancel_each(&allowed, &task_type, ids.iter().copied()).await?;
     for (id, outcome) in ids.into_iter().zip(cancelled) {
-        let outcome = match outcome {
-            CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => "cancelled",
-            CancelOutcome::Running => "running",
-            CancelOutcome::Finished(_) => "finished",
-            _ => "not_found",
-        };
-        outcomes.insert(id.to_owned(), outcome);
+        outcomes.insert(id.to_owned(), outcome.into());
     }
     Ok(Json(outcomes))
 }
@@ -192,23 +219,23 @@ async fn cancel_each(
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}/tasks/{id}", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
-    responses((status = 200), (status = 202, description = "It runs, and is asked to stop"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 200, body = CancelView), (status = 202, body = CancelView, description = "It runs, and is asked to stop"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn cancel(
     allowed: Allowed<Submit>,
     Path((_, task_type, id)): Path<(String, String, String)>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
-    let outcome = allowed.space.tasks.cancel(&task_type, &id).await?;
-    match outcome {
-        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => {
-            Ok((StatusCode::OK, Json(json!({"outcome": "cancelled"}))))
-        }
-        CancelOutcome::Running => Ok((StatusCode::ACCEPTED, Json(json!({"outcome": "running"})))),
-        CancelOutcome::Finished(state) => {
+) -> Result<(StatusCode, Json<CancelView>), Problem> {
+    let cancelled = allowed.space.tasks.cancel(&task_type, &id).await?;
+    let outcome = cancelled.into();
+    let status = match (outcome, cancelled) {
+        (Cancel::Cancelled, _) => StatusCode::OK,
+        (Cancel::Running, _) => StatusCode::ACCEPTED,
+        (_, CancelOutcome::Finished(state)) => {
             let text = format!("{id} of {task_type} has ended: it is {state}");
-            Err(Problem::conflict("finished", text))
+            return Err(Problem::conflict("finished", text));
         }
-        _ => Err(Problem::no_task(&task_type, &id)),
-    }
+        _ => return Err(Problem::no_task(&task_type, &id)),
+    };
+    Ok((status, Json(CancelView { outcome })))
 }

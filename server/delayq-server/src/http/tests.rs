@@ -16,6 +16,7 @@ use tower::ServiceExt;
 use crate::http::router;
 use crate::server::Server;
 
+mod answers;
 mod callee;
 mod gauges;
 mod guide;
@@ -156,8 +157,11 @@ async fn what_is_not_understood_is_refused_with_what_to_write() {
     let large = "x".repeat(300 * 1_024);
     let refused = site.ask(&token, "POST", TASKS, &large).await;
     assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
-    let lost = site.ask(&token, "GET", "/v2/nothing", "").await;
-    assert_eq!(lost.body["type"], "urn:delayq:problem:not-found");
+    for path in ["/v2/nothing", "/v1/default/types/mail.send/task/a"] {
+        let lost = site.ask(&token, "GET", path, "").await;
+        assert_eq!(lost.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(lost.body["type"], "urn:delayq:problem:no-route", "{path}");
+    }
 }
 
 /// What everybody may ask.

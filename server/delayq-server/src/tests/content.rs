@@ -127,6 +127,47 @@ async fn a_new_message_brings_its_content_type_or_is_refused() {
     assert_eq!(gone.status, 404, "{gone:?}");
 }
 
+/// A line of `bulk` of the task that a `PUT` has made: its outcome, or its problem.
+async fn line(house: &House, line: &str) -> serde_json::Value {
+    let lines = house.v1("POST", "types/http/bulk", line).await;
+    lines.json()
+}
+
+#[tokio::test]
+async fn a_line_of_json_is_the_task_that_a_create_of_json_makes() {
+    let house = House::open("walk-line", NamespaceLimits::default()).await;
+    for (id, json) in [("same", r#"{"a": [1]}"#), ("null", "null")] {
+        let put = format!("tasks/{id}?delay=1h");
+        let created = as_json(&house, ("PUT", &put), json).await;
+        assert_eq!(created.status, 201, "{created:?}");
+        let again = format!(r#"{{"id": "{id}", "json": {json}, "delay": "1h"}}"#);
+        let again = line(&house, &again).await;
+        assert_eq!(again["outcome"], "already_exists", "{json}: {again}");
+        let path = format!("types/http/tasks/{id}");
+        let task = house.v1("GET", &path, "").await.json();
+        assert_eq!(task["message"], json, "{task}");
+    }
+    // A type that the sender names is kept, and so is a message that is said to be nothing.
+    let own = r#"{"id": "own", "json": 1, "headers": {"Content-Type": "application/x+json"}}"#;
+    assert_eq!(line(&house, own).await["outcome"], "accepted");
+    let text = r#"{"id": "text", "message": "null"}"#;
+    assert_eq!(line(&house, text).await["outcome"], "accepted");
+    let none = r#"{"id": "none", "message": null, "message_base64": null}"#;
+    assert_eq!(line(&house, none).await["outcome"], "accepted");
+    let both = line(&house, r#"{"message": "x", "json": null}"#).await;
+    assert_eq!(both["problem"]["status"], 400, "{both}");
+    for (id, kind, message) in [
+        ("own", json!({"content-type": "application/x+json"}), "1"),
+        ("text", json!({}), "null"),
+        ("none", json!({}), ""),
+    ] {
+        let path = format!("types/http/tasks/{id}");
+        let task = house.v1("GET", &path, "").await.json();
+        let seen = (&task["headers"], &task["message"]);
+        assert_eq!(seen, (&kind, &json!(message)), "{id}");
+    }
+}
+
 fn base64(message: &str) -> String {
     use base64::Engine;
     let coded = base64::engine::general_purpose::STANDARD.encode(message);

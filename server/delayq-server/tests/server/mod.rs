@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// A server process that a test kills and starts again.
 pub(crate) struct Server {
     child: Child,
@@ -35,6 +37,11 @@ impl Server {
             address,
             token,
         }
+    }
+
+    #[allow(dead_code, reason = "not every test pauses a server")]
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     pub(crate) fn kill(&mut self) {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use delayq_core::job::GROUP_HEADER;
+use delayq_core::job::{CONTENT_TYPE, GROUP_HEADER, JSON_TYPE, with_kept_names};
 use delayq_ops::read_rate;
 use delayq_plugin::store::Setting;
 use delayq_plugin::{Error, Rate, TaskType, TypePattern, TypeSettings};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::Refusal;
@@ -140,6 +140,11 @@ fn rate(value: &Value) -> Result<Setting<Rate>, String> {
     }
 }
 
+/// A value as it is written. An absent one is `None`; a `null` is a value as any other.
+fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecurringForm {
@@ -149,6 +154,7 @@ struct RecurringForm {
     zone: Option<String>,
     message: Option<String>,
     message_base64: Option<String>,
+    #[serde(default, deserialize_with = "written")]
     json: Option<Value>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -167,6 +173,12 @@ pub(super) struct RecurringState {
 impl RecurringState {
     pub(super) fn read(place: &str, id: String, value: Value) -> Result<Self, Refusal> {
         let form: RecurringForm = of(place, value)?;
+        let mut headers =
+            with_kept_names(form.headers).map_err(|error| Refusal::at(place, error))?;
+        if form.json.is_some() {
+            let kind = headers.entry(CONTENT_TYPE.to_owned());
+            kind.or_insert_with(|| JSON_TYPE.to_owned());
+        }
         let message = match (form.message, form.message_base64, form.json) {
             (None, None, None) => Vec::new(),
             (Some(text), None, None) => text.into_bytes(),
@@ -183,7 +195,7 @@ impl RecurringState {
         let task_type = task_type.map_err(|error| Refusal::at(place, error))?;
         let mut task = RecurringTask::new(task_type, form.every, &message);
         task.zone = form.zone;
-        task.headers = form.headers.into_iter().collect();
+        task.headers = headers;
         if let Some(group) = form.group {
             task.headers.insert(GROUP_HEADER.to_owned(), group);
         }

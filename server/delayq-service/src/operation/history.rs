@@ -11,11 +11,11 @@ use crate::problem::Problem;
 /// The history of the namespace.
 ///
 /// # Errors
-/// `not-found` if the server keeps none.
+/// `no-history` if the server keeps none.
 fn history(context: &Context) -> Result<TaskHistory, Problem> {
     context.space.tasks.history().ok_or_else(|| {
         let text = "this server keeps no history: set history = \"URL\" in its configuration";
-        Problem::not_found(text)
+        Problem::no_history(text)
     })
 }
 
@@ -30,7 +30,7 @@ fn require_type(context: &Context, task_type: Option<&str>) -> Result<(), Proble
 /// A page of the lives that a search finds, latest end first.
 ///
 /// # Errors
-/// `not-found` without a history, `forbidden` for types that the token does not cover, and those of
+/// `no-history` without one, `forbidden` for types that the token does not cover, and those of
 /// the history database.
 pub async fn search_history(
     context: &Context,
@@ -54,7 +54,7 @@ pub async fn concerns(context: &Context) -> Vec<Concern> {
 /// knows it because the history is away, its answer says so.
 ///
 /// # Errors
-/// `not-found` without a history, and for a task that neither the store nor the history knows;
+/// `no-history` without one, `not-found` for a task that neither the store nor the history knows;
 /// `unavailable` if the task is unknown and the history is away, or not all of what waits for it
 /// was looked at.
 pub async fn what_became_of(context: &Context, task_type: &str, id: &str) -> Result<Fate, Problem> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delayq_core::job::with_kept_names;
 use delayq_plugin::Timestamp;
 use delayq_plugin::recurrence::{self, cancel_untried, restart};
 
@@ -76,9 +77,10 @@ pub async fn get(context: &Context, id: &str) -> Result<NamedRecurring, Problem>
 pub async fn set(
     context: &Context,
     id: &str,
-    task: RecurringTask,
+    mut task: RecurringTask,
 ) -> Result<NamedRecurring, Problem> {
     context.require_submit("recurring tasks")?;
+    task.headers = with_kept_names(task.headers)?;
     context.caller.require_type(task.task_type.as_str())?;
     check(context, id, &task)?;
     let known = find(context, id).await?;

@@ -1,7 +1,7 @@
 //! Submission of tasks, for all entries.
 
 use delayq_core::Limits;
-use delayq_core::job::{check_content, check_headers, check_times};
+use delayq_core::job::{check_content, check_headers, check_times, with_kept_names};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{DelayQueueJob, Error, Receipt};
 
@@ -70,9 +70,9 @@ impl Submission {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a task that is too large, has times beyond the limits, or has headers reserved for
-    /// the server.
-    fn check(&self, context: &Context) -> Result<(), Problem> {
+    /// The task with the names of its headers as they are kept. Refuses one that is too large, has
+    /// times beyond the limits, or has headers that cannot be, or are reserved for the server.
+    fn checked(mut self, context: &Context) -> Result<Self, Problem> {
         context.check_message(&self.task.message)?;
         // An application that uses the server as its store checks its own limits.
         if context.checks_times && !context.is_store_of_caller {
@@ -81,10 +81,12 @@ impl Submission {
         }
         // A store that is copied here holds what it holds.
         if !self.is_prepared && !context.is_store_of_caller {
+            self.task.headers = with_kept_names(self.task.headers)?;
             check_content(&self.task.headers, &self.task.message)?;
         }
         refuse_reserved(self.task.headers.keys())?;
-        Ok(check_headers(&self.task.headers)?)
+        check_headers(&self.task.headers)?;
+        Ok(self)
     }
 
     /// Adds the headers of the task's target.
@@ -162,10 +164,7 @@ pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, P
     };
     // The request may have waited for its body or for its rate.
     context.recheck()?;
-    let checked = tasks.into_iter().map(|task| {
-        let checked = task.check(context);
-        checked.map(|()| task)
-    });
+    let checked = tasks.into_iter().map(|task| task.checked(context));
     let mut tasks: Vec<_> = checked.collect();
     if is_whole {
         let all = tasks.into_iter().collect::<Result<Vec<_>, Problem>>()?;

@@ -36,9 +36,9 @@ pub struct HttpTarget {
     /// JSON, text or bytes, depending on the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Standard Webhooks secrets, such as `whsec_..`. Each request is signed with all of them. They
-    /// are never shown again. If absent, the target keeps its secrets, or gets a new one that is
-    /// shown once.
+    /// Standard Webhooks secrets, at most 5: each is `whsec_` and 24 to 64 bytes in base64. Each
+    /// request is signed with all of them. They are never shown again. If absent, the target keeps
+    /// its secrets, or gets a new one that is shown once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub secrets: Option<Vec<Hidden>>,

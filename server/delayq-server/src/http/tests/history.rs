@@ -131,9 +131,13 @@ async fn a_search_is_for_those_who_may_and_names_what_is_wrong() {
     assert_eq!(forbidden.status.as_u16(), 403);
     let without = Site::open().await;
     let token = without.token(&[Scope::Read], "default", &[]).await;
-    let none = without.ask(&token, "GET", HISTORY, "").await;
-    assert_eq!(none.status.as_u16(), 404);
-    assert!(none.body["detail"].as_str().unwrap().contains("history = "));
+    let of_a_task = format!("{TASKS}/order-42/history");
+    for path in [HISTORY, &of_a_task] {
+        let none = without.ask(&token, "GET", path, "").await;
+        assert_eq!(none.status.as_u16(), 404);
+        assert_eq!(none.body["type"], "urn:delayq:problem:no-history");
+        assert!(none.body["detail"].as_str().unwrap().contains("history = "));
+    }
 }
 
 #[tokio::test]

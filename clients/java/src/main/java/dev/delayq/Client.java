@@ -50,7 +50,7 @@ record Client(Wire wire, Duration timeout, Duration patience) {
             long wait = asked == null ? Math.min(backoff(tries), Math.max(left, 0)) : asked.toMillis();
             if (!isRepeated(error) || left <= 0 || wait > left) {
                 // A repeated removal finds nothing, because the first one has removed it.
-                boolean isGone = tries > 0 && error.status() == 404 && call.request.method().equals("DELETE");
+                boolean isGone = tries > 0 && error instanceof DelayqException.NotFound && call.request.method().equals("DELETE");
                 if (isGone && doubtBefore) call.result.complete(new Answer(204, name -> null, new byte[0]));
                 else call.result.completeExceptionally(error.inDoubt(inDoubt));
                 return;

@@ -65,6 +65,8 @@ public class DelayqException extends RuntimeException {
 
     static DelayqException of(Problem problem, boolean inDoubt, Throwable cause) {
         if (problem.kind().equals("lock-lost")) return new LockLost(problem, inDoubt, cause);
+        // A 404 of an address, or of a server without a history, says nothing of a task.
+        if (problem.kind().matches("no-route|no-history")) return new DelayqException(problem, inDoubt, cause);
         return switch (problem.status) {
             case 400, 422 -> new InvalidInput(problem, inDoubt, cause);
             case 401, 403 -> new Unauthorized(problem, inDoubt, cause);
