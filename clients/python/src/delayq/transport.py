@@ -65,6 +65,8 @@ def address(url: str | None, token: str | None, namespace: str | None) -> tuple[
         raise InvalidInput("no address: give url, such as http://HOST:7880, or set DELAYQ_HTTP")
     if not token:
         raise InvalidInput("no token: give token, or set DELAYQ_TOKEN")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise InvalidInput("the token has a blank or another character that no token has")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{parts.scheme or url}: this is no address of HTTP: write http://HOST:PORT")
