@@ -15,6 +15,8 @@ const (
 	maxBulkBytes = 1 << 20
 	// The server waits for at most 60 s; a shorter wait notices a dead connection earlier.
 	maxWait = 30 * time.Second
+	// A large request may take so much longer than others.
+	large = 50 * time.Second
 )
 
 // Send sends a task. Without an [ID] it makes one, so the call is repeated safely while the server is
@@ -51,15 +53,20 @@ func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
 			open[job.Type] = append(open[job.Type], &results[i])
 		}
 	}
+	var away *Error // the server was not reached within the patience
 	for taskType, chunk := range open {
-		for len(chunk) > 0 {
+		for len(chunk) > 0 && away == nil {
 			count, size := 1, len(chunk[0].line)
 			for count < min(len(chunk), maxLines) && size+len(chunk[count].line) < maxBulkBytes {
 				size += len(chunk[count].line) + 1
 				count++
 			}
-			a.sendChunk(ctx, taskType, chunk[:count])
+			away = a.sendChunk(ctx, taskType, chunk[:count])
 			chunk = chunk[count:]
+		}
+		for _, one := range chunk {
+			notSent := *away
+			one.Err, notSent.IsInDoubt = &notSent, false
 		}
 	}
 	for i, result := range results {
@@ -70,11 +77,12 @@ func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
 	return results, nil
 }
 
-// sendChunk sends these lines, and those again that may succeed later, until the patience is over.
-func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) {
+// sendChunk sends these lines, and those again that may succeed later, until the patience is over. It
+// fails if there was no answer then.
+func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) *Error {
 	deadline, isInDoubt := time.Now().Add(a.config.Patience), map[*Sent]bool{}
 	r := request{method: "POST", path: []string{"types", taskType, "bulk"}}
-	r.header = map[string]string{"Content-Type": "application/x-ndjson"}
+	r.header, r.wait = map[string]string{"Content-Type": "application/x-ndjson"}, large
 	for n := 0; len(open) > 0; n++ {
 		r.body = nil
 		for _, one := range open {
@@ -104,9 +112,10 @@ func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) {
 			}
 		}
 		if open = again; len(open) > 0 && (time.Now().Add(pause).After(deadline) || sleep(ctx, pause) != nil) {
-			return
+			return failed
 		}
 	}
+	return nil
 }
 
 func task(method, taskType, id string, what ...string) request {

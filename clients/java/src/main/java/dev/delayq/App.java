@@ -32,6 +32,8 @@ import java.util.regex.Pattern;
 public class App implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger("dev.delayq");
     private static final Duration SLICE = Duration.ofSeconds(30);
+    /** What a large request may take beyond the time limit of others. */
+    static final Duration LARGE = Duration.ofSeconds(50);
 
     private static final boolean IS_TRACED = isTraced();
 
