@@ -57,7 +57,7 @@ func module(t *testing.T) string {
 	}
 	mod, _ := os.ReadFile("delayqotel/go.mod")
 	text := strings.Replace(string(mod), "module github.com/delayq/delayq/clients/go/delayqotel", "module example.org/shop", 1)
-	text = strings.Replace(text, "=> ../", "=> "+here, 1)
+	text += fmt.Sprintf("\nreplace github.com/delayq/delayq/clients/go => %s\n", here)
 	text += fmt.Sprintf("\nrequire github.com/delayq/delayq/clients/go/delayqotel v0.0.0\nreplace github.com/delayq/delayq/clients/go/delayqotel => %s/delayqotel\n", here)
 	sum, _ := os.ReadFile("delayqotel/go.sum")
 	write(t, folder, "go.mod", text)

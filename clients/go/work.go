@@ -93,7 +93,7 @@ func (p *pool) start(w *worker) {
 // loop claims as many tasks as can start at once, until the pool stops.
 func (p *pool) loop(w *worker) {
 	log := p.app.config.Logger.With("type", w.taskType)
-	free, freed, failures, empty := w.places, make(chan struct{}, w.places), 0, 0
+	free, freed, failures := w.places, make(chan struct{}, w.places), 0
 	for {
 		for free == 0 || len(freed) > 0 {
 			select {
@@ -115,6 +115,10 @@ func (p *pool) loop(w *worker) {
 				p.attempt(&attempt{app: p.app, w: w, task: task, until: began.Add(w.lock)})
 			}()
 		}
+		if err == nil && failures > 0 {
+			log.Info("tasks are claimed again")
+			failures = 0
+		}
 		switch {
 		case p.stopping.Err() != nil:
 			return
@@ -123,13 +127,8 @@ func (p *pool) loop(w *worker) {
 				log.Warn("tasks cannot be claimed; it is tried again", "error", err)
 			}
 			wait, failures = max(err.RetryAfter, backoff(failures)), failures+1
-		case failures > 0:
-			log.Info("tasks are claimed again")
-			failures = 0
 		case len(tasks) == 0 && claimed.Sub(began) < time.Second:
-			wait, empty = backoff(empty), empty+1 // the server shuts down, and does not wait
-		default:
-			empty = 0
+			wait = 500 * time.Millisecond // the server shuts down, and does not wait
 		}
 		_ = sleep(p.stopping, wait)
 	}

@@ -61,7 +61,7 @@ const MOST_CLAIMED = 128;
 const CLAIM_WAIT = 30_000;
 const ERROR_LENGTH = 2000;
 /** How long handlers have after the stop signal, and the last requests after that. */
-const STOP_WAIT = 1000;
+const STOP_WAIT = 2000;
 const LAST_WAIT = 5000;
 /** How often it is looked whether the event loop stands still. */
 const TICK = 250;
@@ -132,7 +132,7 @@ class Attempt {
   #done(reply: unknown, then: Line[]): Ending {
     if (reply === undefined || reply === null) return { end: "done", then };
     if (reply instanceof Uint8Array) {
-      if (then.length) throw new Dead("a reply of bytes cannot go with follow-ups");
+      if (then.length) throw new TypeError("a reply of bytes cannot go with follow-ups");
       return { end: "done", reply };
     }
     return { end: "done", then, reply: JSON.parse(JSON.stringify(reply) ?? "null") };
@@ -142,13 +142,16 @@ class Attempt {
     if (this.#stops.cancelled.signal.aborted) return { end: "fail", error: "cancelled" };
     if (error instanceof Later) return { end: "release", after: millis(error.after) };
     if (error instanceof Dead) return { end: "dead", error: textOf(error.message) };
-    if (this.#stops.any.signal.aborted) return { end: "release" };
-    const { retry } = this.served;
-    const max_attempts = retry?.max;
     if (error instanceof RetryAfter) {
+      const max_attempts = this.served.retry?.max;
       return { end: "fail", error: textOf(error.message), after: millis(error.after), max_attempts };
     }
-    const ending: Ending = { end: "fail", error: textOf(error), max_attempts };
+    return this.#stops.any.signal.aborted ? { end: "release" } : this.#retried(error);
+  }
+
+  #retried(error: unknown): Ending {
+    const { retry } = this.served;
+    const ending: Ending = { end: "fail", error: textOf(error), max_attempts: retry?.max };
     if (!retry) return ending;
     const wait = retry.fixed ? retry.wait : Math.min(retry.maxWait, retry.wait * 2 ** Math.min(this.task.attempt - 1, 40));
     return { ...ending, after: Math.round(wait * (0.9 + Math.random() / 5)) };
@@ -166,7 +169,7 @@ class Attempt {
       if (error instanceof LockLost) crew.log.warn(`delayq: the end of ${name} does not count, its lock is lost`);
       else if (isRefused && ending.end !== "fail") {
         crew.log.error(`delayq: the end of ${name} is refused: ${error.detail}`);
-        await this.settle({ end: "fail", error: textOf(`its end was refused: ${error.detail}`) });
+        await this.settle(this.#retried(`its end was refused: ${error.detail}`)); // such as a reply that is too long
       } else crew.log.error(`delayq: it is unknown whether the end of ${name} was stored: ${error}`);
     }
   }
