@@ -320,9 +320,9 @@ func TestTheHistoryOfATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 500 {
-		fate, err := app.History(ctx, kind, "a")
-		if err == nil && len(fate.Lives) == 1 {
-			if life := fate.Lives[0]; life.Outcome != "dead" || life.Error != "no van" || life.Attempts != 1 || life.EndedAt.IsZero() {
+		lives, err := app.History(ctx, kind, "a")
+		if err == nil && len(lives) == 1 {
+			if life := lives[0]; life.Outcome != "dead" || life.Error != "no van" || life.Attempts != 1 || life.EndedAt.IsZero() {
 				t.Errorf("%+v", life)
 			}
 			return

@@ -188,8 +188,9 @@ func (a *App) Reply(ctx context.Context, taskType, id string, wait time.Duration
 	}
 }
 
-// History is what became of a task: as it is now, and its ended lives, the latest first. The lives
-// are there if the server keeps a history.
-func (a *App) History(ctx context.Context, taskType, id string) (*Fate, error) {
-	return fetch[Fate](ctx, a, task("GET", taskType, id, "history"))
+// History returns the ended lives of a task, the latest first, if the server keeps a history.
+func (a *App) History(ctx context.Context, taskType, id string) ([]Life, error) {
+	var said struct{ Lives []Life }
+	_, err := a.call(ctx, task("GET", taskType, id, "history"), &said)
+	return said.Lives, err
 }

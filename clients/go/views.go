@@ -113,12 +113,6 @@ type TaskInfo struct {
 	CancelRequested bool              `json:"cancel_requested"`
 }
 
-// Fate is what became of a task.
-type Fate struct {
-	Now   *TaskInfo `json:"now"` // without message; nil once the task is forgotten
-	Lives []Life    `json:"lives"`
-}
-
 // Life is an ended life of a task.
 type Life struct {
 	Outcome     string `json:"outcome"` // done, dead, expired, cancelled or discarded

@@ -13,6 +13,23 @@ import (
 
 var ctx = context.Background()
 
+func TestTheHistoryHasTheLivesOfATask(t *testing.T) {
+	queue := delayqtest.New(t)
+	delayq.Handle(queue.App, "a", func(context.Context, int) error { return delayq.Dead(errors.New("no van")) })
+	_, err := queue.App.Send(ctx, "a", 1, delayq.ID("x"))
+	queue.Advance(0)
+	if _, err := queue.App.Cancel(ctx, "a", "x"); !errors.Is(err, delayq.ErrConflict) {
+		t.Error(err)
+	}
+	lives, missing := queue.App.History(ctx, "a", "x")
+	if err = errors.Join(err, missing); err != nil || len(lives) != 1 {
+		t.Fatal(lives, err)
+	}
+	if lives[0].Outcome != "dead" || lives[0].Error != "no van" {
+		t.Errorf("%+v", lives)
+	}
+}
+
 func TestTasksRunInOrderAtTheirTime(t *testing.T) {
 	queue := delayqtest.New(t)
 	began := queue.Now()

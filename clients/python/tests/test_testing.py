@@ -60,6 +60,21 @@ def test_sends(one: App) -> None:
     assert one.send(kind, 2, id="t", throttle="1h").outcome == "already_exists"
 
 
+def test_the_history() -> None:
+    app = TestApp()
+
+    @app.task("a", retry=Retry(max=1))
+    def fail() -> None:
+        raise RuntimeError("no van")
+
+    app.send("a", id="x")
+    app.advance()
+    with pytest.raises(Conflict):
+        app.cancel("a", "x")
+    (life,) = app.history("a", "x")
+    assert (life.outcome, life.error) == ("dead", "RuntimeError: no van")
+
+
 def test_time_and_retries() -> None:
     app = TestApp(now=START)
     ran: list[tuple[str, int, datetime]] = []

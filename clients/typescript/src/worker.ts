@@ -151,10 +151,11 @@ class Attempt {
 
   #retried(error: unknown): Ending {
     const { retry } = this.served;
+    this.crew.log.warn(`delayq: ${this.task.type} ${this.task.id} (attempt ${this.task.attempt}) failed:`, error);
     const ending: Ending = { end: "fail", error: textOf(error), max_attempts: retry?.max };
     if (!retry) return ending;
     const wait = retry.fixed ? retry.wait : Math.min(retry.maxWait, retry.wait * 2 ** Math.min(this.task.attempt - 1, 40));
-    return { ...ending, after: Math.round(wait * (0.9 + Math.random() / 5)) };
+    return { ...ending, after: Math.round(this.crew.isVirtual ? wait : wait * (0.9 + Math.random() / 5)) };
   }
 
   /** Reports the end until the answer is certain. */
@@ -201,6 +202,7 @@ function textOf(error: unknown): string {
 
 /** Those who work: a loop of claims for each type. @internal */
 export class Crew {
+  isVirtual = false;
   readonly #loops = new Map<string, Promise<void>>();
   readonly #running = new Map<number, { attempt: Attempt; ended: Promise<void> }>();
   readonly #counts = new Map<Served, number>();
@@ -252,8 +254,9 @@ export class Crew {
     if (!this.#loops.has(served.type)) this.#loops.set(served.type, this.#loop(served));
   }
 
-  /** Runs an attempt without a lock that is extended. */
+  /** Runs an attempt for a test: without a lock that is extended, and with exact waits. */
   async perform(served: Served, task: Claimed): Promise<void> {
+    this.isVirtual = true;
     await new Attempt(this, served, task).run();
   }
 

@@ -23,6 +23,14 @@ after(async () => {
 sentences("server", { skip: leftOut, world: async () => ({ app: connect(), pass: (_, isSo) => until(isSo) }) });
 sentences("double", { skip: false, world: async () => { const app = new TestApp(); return { app, pass: (span) => app.advance(span) }; } });
 
+test("a span without a unit is refused, and the double waits exactly", async () => {
+  const app = new TestApp({ log: { warn() {}, error() {} } });
+  await assert.rejects(app.send("a", 1, { after: "30" }), /30s/);
+  app.task("a", { retry: { wait: "1m" } }, async (_, cx) => { if (cx.attempt === 1) throw new Error("no van"); });
+  await app.send("a", 1);
+  assert.deepEqual([await app.advance("59999ms"), await app.advance("1ms")], [1, 1]);
+});
+
 test("options are checked at once", () => {
   const token = "t";
   for (const url of ["", "delayq://x", "http://h/v1/a?b=1", "http://u:p@h", "h:1"]) assert.throws(() => new App({ url, token }), /DELAYQ_HTTP/);

@@ -82,6 +82,8 @@ def address(url: str | None, token: str | None, namespace: str | None) -> tuple[
 
 def segment(text: str) -> str:
     """A part of a path. The ids . and .. would be steps in it."""
+    if not text:
+        raise InvalidInput("a type, an id or a name is empty")
     return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
@@ -140,7 +142,8 @@ class Transport:
         except asyncio.TimeoutError:
             raise lost(f"no answer within {span:g} s", True) from None
         except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError) as error:
-            raise InvalidInput(f"this cannot be sent: {error}") from error
+            text = f"this cannot be sent: {error} (headers are of visible ASCII)"
+            raise InvalidInput(text) from error
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             if "SSL:" in said:

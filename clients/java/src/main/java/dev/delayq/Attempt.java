@@ -173,6 +173,7 @@ final class Attempt implements TaskContext, Runnable {
     }
 
     private End failed(Throwable failure) {
+        app.log(WARNING, this + " failed", failure);
         Retry retry = worker.options.retry();
         String query = retry == null ? "" : "&max_attempts=" + retry.max();
         if (failure instanceof RetryAfter error) {
