@@ -35,16 +35,16 @@ func (a *App) Send(ctx context.Context, taskType string, message any, options ..
 	return receipt, err
 }
 
-// Sent is what became of one job of [App.SendMany]: a receipt or an error.
+// Sent is what became of one job of [App.SendAll]: a receipt or an error.
 type Sent struct {
 	Receipt *Receipt
 	Err     error
 	line    []byte
 }
 
-// SendMany sends any number of tasks, and answers one result for each, in order. One that is refused
+// SendAll sends any number of tasks, and answers one result for each, in order. One that is refused
 // does not stop the others; the error is that of the first. What is in doubt is repeated.
-func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
+func (a *App) SendAll(ctx context.Context, jobs []Job) ([]Sent, error) {
 	results, open := make([]Sent, len(jobs)), map[string][]*Sent{} // by type
 	for i, job := range jobs {
 		all, err := lines([]Job{a.ready(ctx, job, true)}, false)
@@ -178,11 +178,11 @@ func (a *App) Reply(ctx context.Context, taskType, id string, wait time.Duration
 		case err != nil:
 			return nil, err
 		case got.status == 204:
-			return &Reply{Outcome: Done}, nil
+			return &Reply{State: StateDone}, nil
 		case got.status != 202:
-			return &Reply{Outcome: Replied, ContentType: got.kind, Body: got.body}, nil
+			return &Reply{State: StateDone, ContentType: got.kind, Body: got.body}, nil
 		case a.isVirtual || time.Until(end) <= 0:
-			return &Reply{Outcome: Pending}, nil
+			return &Reply{State: StatePending}, nil
 		}
 		_ = sleep(ctx, min(backoff(n), time.Until(end))) // a server that shuts down does not wait
 	}

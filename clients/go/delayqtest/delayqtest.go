@@ -5,7 +5,7 @@
 //	_, err := queue.App.Send(ctx, "order.cancel", Order{42}, delayq.After(30*time.Minute))
 //	queue.Advance(30 * time.Minute) // runs the handlers of what is due, one after the other
 //
-// Send, SendMany, Find, Cancel, Reschedule, RunNow, Update and Reply are answered, and refused, as by
+// Send, SendAll, Find, Cancel, Reschedule, RunNow, Update and Reply are answered, and refused, as by
 // a server. Handlers run within [Queue.Advance], with retries at their time and without jitter; a
 // wait for a reply advances the clock. There are no batches and no recurring tasks.
 package delayqtest

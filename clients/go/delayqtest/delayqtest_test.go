@@ -118,7 +118,7 @@ func TestItAnswersAsAServer(t *testing.T) {
 	if info, _ := app.Find(ctx, "a", "d"); info.DueAt.Sub(queue.Now()) != 40*time.Second {
 		t.Error(info.DueAt.Sub(queue.Now()))
 	}
-	sent, err := app.SendMany(ctx, []delayq.Job{delayq.NewJob("a", 1), delayq.NewJob("a b", 1), delayq.NewJob("a", 2, delayq.ID("last"))})
+	sent, err := app.SendAll(ctx, []delayq.Job{delayq.NewJob("a", 1), delayq.NewJob("a b", 1), delayq.NewJob("a", 2, delayq.ID("last"))})
 	if !errors.Is(err, delayq.ErrInvalidInput) || sent[0].Err != nil || sent[1].Err == nil || sent[2].Receipt.ID != "last" {
 		t.Error(sent, err)
 	}
@@ -134,7 +134,7 @@ func TestAWaitForAReplyMovesTheClock(t *testing.T) {
 		t.Error(receipt, err, price, queue.Now().Sub(began))
 	}
 	receipt, err = queue.App.Send(ctx, "price", "lamp", delayq.After(time.Hour), delayq.Wait(5*time.Second))
-	if err != nil || receipt.Reply.Outcome != delayq.Pending {
+	if err != nil || receipt.Reply.State != delayq.StatePending {
 		t.Error(receipt, err)
 	}
 	if _, err := queue.App.Batch(ctx, "x"); err == nil || !strings.Contains(err.Error(), "test double") {

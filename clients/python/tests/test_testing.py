@@ -51,7 +51,7 @@ def test_sends(one: App) -> None:
             one.send(kind, 1, **options)
     with pytest.raises(InvalidInput):
         one.send("no type", 1)
-    good, bad = one.send_many([Job(kind, 1, id="m"), Job(kind, 1, id="not valid")])
+    good, bad = one.send_all([Job(kind, 1, id="m"), Job(kind, 1, id="not valid")])
     assert isinstance(good, Receipt) and isinstance(bad, InvalidInput)
     first = one.send(kind, 1, id="d", debounce="1m", max_wait="1h")
     again = one.send(kind, 2, id="d", debounce="1m", max_wait="1h")

@@ -53,7 +53,7 @@ const BULK_BYTES = 1 << 20;
 const LARGE = 50_000;
 /** For a line of an answer that ended early. */
 const CUT_OFF = '{"problem":{"type":"in-doubt","status":504,"detail":"the answer ended early","is_repeatable":true}}';
-const LONGEST_WAIT = 60_000;
+const LONGEST_WAIT = 30_000;
 /** Header names and values that HTTP carries as they are. */
 const PLAIN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const VISIBLE = /^([!-~]([ -~]*[!-~])?)?$/;
@@ -88,7 +88,7 @@ export class App {
   }
 
   /** Sends many tasks. Each has a receipt or an error, in the order of the tasks. */
-  async sendMany(tasks: readonly NewTask[]): Promise<(Receipt | DelayqError)[]> {
+  async sendAll(tasks: readonly NewTask[]): Promise<(Receipt | DelayqError)[]> {
     const outcomes: (Receipt | DelayqError)[] = [];
     const byType = new Map<string, { index: number; line: Line; bytes: number }[]>();
     for (const [index, { type, message, ...options }] of tasks.entries()) {
@@ -159,14 +159,14 @@ export class App {
   }
 
   /** Sends tasks, and one more that follows once all of them have ended. After a lost answer send all of it again. */
-  async batch(name: string, batch: { tasks: readonly NewTask[]; then: NewTask; waitForDead?: boolean }): Promise<BatchReceipt> {
+  async sendBatch(name: string, batch: { tasks: readonly NewTask[]; then: NewTask; waitForDead?: boolean }): Promise<BatchReceipt> {
     const line = ({ type, message, ...options }: NewTask): Line => ({ ...lineOf(message, options), type });
     const json = { tasks: batch.tasks.map(line), then: line(batch.then), wait_for_dead: batch.waitForDead };
     return view(jsonOf<object>(await this.#ask("PUT", `/batches/${part(name)}`, { json, extra: LARGE })));
   }
 
   /** How far a batch is; null if it is unknown. */
-  async batchState(name: string): Promise<BatchState | null> {
+  async batch(name: string): Promise<BatchState | null> {
     const answer = await orNull(this.#ask("GET", `/batches/${part(name)}`));
     return answer && view(jsonOf<object>(answer));
   }
@@ -176,34 +176,40 @@ export class App {
     return view(jsonOf<object>(await this.#ask("DELETE", `/batches/${part(name)}`, { extra: LARGE })));
   }
 
-  /** Tasks that recur. */
-  readonly recurring = {
-    /** Declares a recurring task, or changes it. `every`: five fields of cron, or an interval such as `15m`. */
-    set: async (
-      id: string,
-      task: Pick<NewTask, "type" | "message" | "headers" | "group"> & { every: string; zone?: string; paused?: boolean },
-    ): Promise<Recurring> => {
-      const { type, every, zone, paused, message, headers, group } = task;
-      const { message: text, message_base64, ...line } = lineOf(message, { id, headers, group });
-      const json = { type, every, zone, paused, message: text, message_base64, headers: line.headers, group };
-      return shown(jsonOf<Schemas["RecurringView"]>(await this.#ask("PUT", `/recurring/${part(id)}`, { json })));
-    },
-    /** Cancels the waiting occurrence, and sends no further ones until `resume`. */
-    pause: async (id: string): Promise<Recurring> => shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/pause`))),
-    resume: async (id: string): Promise<Recurring> => shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/resume`))),
-    /** Removes it with its waiting occurrence. False if there was none. */
-    remove: async (id: string): Promise<boolean> => (await orNull(this.#ask("DELETE", `/recurring/${part(id)}`))) !== null,
-    list: async (): Promise<Recurring[]> => {
-      const all: Recurring[] = [];
-      for (let cursor: string | null | undefined; cursor !== null; ) {
-        const answer = await this.#ask("GET", "/recurring", { query: { cursor, limit: 128 } });
-        const page = jsonOf<Schemas["RecurringList"]>(answer);
-        all.push(...page.recurring.map((one) => shown<Recurring>(one)));
-        cursor = page.next ?? null;
-      }
-      return all;
-    },
-  };
+  /** Declares a recurring task, or changes it. `every`: five fields of cron, or an interval such as `15m`. */
+  async setRecurring(
+    id: string,
+    task: Pick<NewTask, "type" | "message" | "headers" | "group"> & { every: string; zone?: string; paused?: boolean },
+  ): Promise<Recurring> {
+    const { type, every, zone, paused, message, headers, group } = task;
+    const { message: text, message_base64, headers: all } = lineOf(message, { headers });
+    const json = { type, every, zone, paused, message: text, message_base64, headers: all, group };
+    return shown(jsonOf<Schemas["RecurringView"]>(await this.#ask("PUT", `/recurring/${part(id)}`, { json })));
+  }
+
+  /** Cancels the waiting occurrence, and sends no further ones until it is resumed. */
+  async pauseRecurring(id: string): Promise<Recurring> {
+    return shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/pause`)));
+  }
+
+  async resumeRecurring(id: string): Promise<Recurring> {
+    return shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/resume`)));
+  }
+
+  /** Removes it with its waiting occurrence. False if there was none. */
+  async removeRecurring(id: string): Promise<boolean> {
+    return (await orNull(this.#ask("DELETE", `/recurring/${part(id)}`))) !== null;
+  }
+
+  async listRecurring(): Promise<Recurring[]> {
+    const all: Recurring[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page = jsonOf<Schemas["RecurringList"]>(await this.#ask("GET", "/recurring", { query: { cursor, limit: 128 } }));
+      all.push(...page.recurring.map((one) => shown<Recurring>(one)));
+      cursor = page.next ?? null;
+    }
+    return all;
+  }
 
   /** The ended lives of a task, latest first. A server without a history knows only the last ones. */
   async history(type: string, id: string): Promise<Life[]> {

@@ -92,7 +92,7 @@ export interface SendOptions {
   /** If the task runs now, it runs once more afterwards. */
   againIfRunning?: boolean;
 }
-/** A task of a `sendMany` or a batch. */
+/** A task of a `sendAll` or a batch. */
 export interface NewTask<M = unknown> extends SendOptions {
   type: string;
   message?: M;

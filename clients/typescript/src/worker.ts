@@ -236,7 +236,7 @@ export class Crew {
     };
     if (typeof handler !== "function") throw new TypeError(`${type}: the handler is missing`);
     if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError("concurrency: a whole number, at least 1");
-    if (served.lock < 1000) throw new RangeError("lock: at least 1 s");
+    if (served.lock < 1000 || served.lock > 86_400_000) throw new RangeError("lock: 1 s to 24 h");
     if (retry) {
       const { max = 5, wait = 1000, maxWait = 600_000, fixed = false } = retry;
       if (!Number.isInteger(max) || max < 1) throw new RangeError("retry.max: a whole number, at least 1");
@@ -318,7 +318,7 @@ export class Crew {
         failures = 0;
         for (const task of tasks) this.#begin(served, task, began);
         // A server that stops answers at once.
-        if (!tasks.length && now() - began < CLAIM_WAIT / 2) wait = backoff(2);
+        if (!tasks.length && now() - began < 1000) wait = 500;
       } catch (error) {
         if (stopping.aborted) break;
         if (failures++ === 0) this.log.error(`delayq: tasks of ${type} cannot be claimed, it is tried again: ${error}`);

@@ -136,7 +136,7 @@ test("a stop lets handlers finish, and gives back the rest", { skip: leftOut, ti
     await new Promise((_, reject) => cx.signal.addEventListener("abort", () => reject(cx.signal.reason)));
   });
   app.start();
-  await app.sendMany([{ type: "stop", message: 500, id: "quick" }, { type: "stop", message: 0, id: "slow" }, { type: "stop", message: 60_000, id: "deaf" }]);
+  await app.sendAll([{ type: "stop", message: 500, id: "quick" }, { type: "stop", message: 0, id: "slow" }, { type: "stop", message: 60_000, id: "deaf" }]);
   await until(async () => (await Promise.all(["quick", "slow", "deaf"].map((id) => app.find("stop", id)))).every((one) => one?.state === "running"));
   await app.stop("1s");
   assert.equal((await app.find("stop", "quick"))?.state, "done");
@@ -159,7 +159,7 @@ test("never more handlers than places, and every task once", { skip: leftOut, ti
     });
     app.start();
   }
-  await one.sendMany(Array.from({ length: 60 }, (_, index) => ({ type: "shared", message: index })));
+  await one.sendAll(Array.from({ length: 60 }, (_, index) => ({ type: "shared", message: index })));
   await until(() => runs.size === 60);
   assert.ok([...runs.values()].every((count) => count === 1));
 });

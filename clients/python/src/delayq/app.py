@@ -140,7 +140,7 @@ class App:
         is_traced = job.id is None or self._trace_own_ids
         return job.with_id(tracing.of_current_span() if is_traced else {})
 
-    async def _send_many(self, jobs: Iterable[Job]) -> list[Sent]:
+    async def _send_all(self, jobs: Iterable[Job]) -> list[Sent]:
         """Sends many tasks. Each has a receipt or an error, in the order of the tasks."""
         jobs = [self._ready(job) for job in jobs]
         lines = [json.dumps(job.line(typed=False)).encode() + b"\n" for job in jobs]
@@ -241,7 +241,7 @@ class App:
 
     # Batches and recurring tasks.
 
-    async def _batch(
+    async def _send_batch(
         self, name: str, tasks: Iterable[Job], then: Job, *, wait_for_dead: bool = False
     ) -> Batch:
         """Sends tasks of any types, and one more that is created once all of them have ended."""
@@ -249,7 +249,7 @@ class App:
         form["wait_for_dead"], path = wait_for_dead, f"/batches/{segment(name)}"
         return read(Batch, await self._call("PUT", path, json=form, longer=LARGE))
 
-    async def _batch_state(self, name: str) -> BatchState | None:
+    async def _batch(self, name: str) -> BatchState | None:
         """How far a batch is, or None if it is unknown or forgotten."""
         try:
             return read(BatchState, await self._call("GET", f"/batches/{segment(name)}"))
@@ -286,7 +286,7 @@ class App:
             return False
         return True
 
-    async def _recurring(self) -> list[Recurring]:
+    async def _list_recurring(self) -> list[Recurring]:
         """The recurring tasks that were declared to the server."""
         params: dict[str, Any] = {"limit": 128}
         found: list[Recurring] = []
@@ -298,7 +298,7 @@ class App:
             params["cursor"] = page["next"]
 
     send, asend = blocking(_send), awaited(_send)
-    send_many, asend_many = blocking(_send_many), awaited(_send_many)
+    send_all, asend_all = blocking(_send_all), awaited(_send_all)
     cancel, acancel = blocking(_cancel), awaited(_cancel)
     reschedule, areschedule = blocking(_reschedule), awaited(_reschedule)
     run_now, arun_now = blocking(_run_now), awaited(_run_now)
@@ -306,14 +306,14 @@ class App:
     find, afind = blocking(_find), awaited(_find)
     reply, areply = blocking(_reply), awaited(_reply)
     history, ahistory = blocking(_history), awaited(_history)
+    send_batch, asend_batch = blocking(_send_batch), awaited(_send_batch)
     batch, abatch = blocking(_batch), awaited(_batch)
-    batch_state, abatch_state = blocking(_batch_state), awaited(_batch_state)
     cancel_batch, acancel_batch = blocking(_cancel_batch), awaited(_cancel_batch)
     set_recurring, aset_recurring = blocking(_set_recurring), awaited(_set_recurring)
     pause_recurring, apause_recurring = blocking(_pause_recurring), awaited(_pause_recurring)
     resume_recurring, aresume_recurring = blocking(_resume_recurring), awaited(_resume_recurring)
     remove_recurring, aremove_recurring = blocking(_remove_recurring), awaited(_remove_recurring)
-    recurring, arecurring = blocking(_recurring), awaited(_recurring)
+    list_recurring, alist_recurring = blocking(_list_recurring), awaited(_list_recurring)
 
     # Working.
 

@@ -209,7 +209,7 @@ class Attempt:
         """Extends the lock every third of its time, until it is lost."""
         params = {"lock": self.lock, "lock_for": self.handler.lock}
         span = self.handler.lock / 1000
-        wait = span / 3
+        wait, backoff = span / 3, Backoff()
         while True:
             await asyncio.sleep(min(wait, self.until - time.monotonic()))
             asked_at = time.monotonic()
@@ -225,9 +225,9 @@ class Attempt:
             except Exception as error:  # also the page of a proxy
                 level = logging.WARNING if wait == span / 3 else logging.DEBUG
                 log.log(level, "%s: its lock was not extended: %s", self.cx, error)
-                wait = span / 20
+                wait = backoff.next(error)
                 continue
-            self.until, wait = asked_at + span, span / 3
+            self.until, wait, backoff = asked_at + span, span / 3, Backoff()
             if said == "cancel_requested":
                 self.cx._stop("cancelled")
 

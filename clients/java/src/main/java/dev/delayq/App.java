@@ -251,7 +251,7 @@ public class App implements AutoCloseable {
     }
 
     /** Sends many tasks, and says for each, in order, what became of it. */
-    public List<SendResult> sendMany(List<Task> tasks) {
+    public List<SendResult> sendAll(List<Task> tasks) {
         return new Bulk(this).send(tasks.stream().map(task -> traced(task).named()).toList());
     }
 
@@ -266,9 +266,9 @@ public class App implements AutoCloseable {
             Duration slice = Duration.ofMillis(Math.min(left, SLICE.toMillis()));
             Request request = Request.of("GET", place(type, id) + "/reply?wait=" + slice.toMillis());
             Answer answer = Client.await(client.call(request, client.timeout().plus(slice)));
-            if (answer.status() == 200) return new Reply(false, answer.header().apply("content-type"), answer.body());
-            if (answer.status() == 204) return new Reply(false, null, null);
-            if (left <= slice.toMillis()) return new Reply(true, null, null);
+            if (answer.status() == 200) return new Reply(State.DONE, answer.header().apply("content-type"), answer.body());
+            if (answer.status() == 204) return new Reply(State.DONE, null, null);
+            if (left <= slice.toMillis()) return new Reply(State.PENDING, null, null);
         }
     }
 

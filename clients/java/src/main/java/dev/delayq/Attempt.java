@@ -44,6 +44,8 @@ final class Attempt implements TaskContext, Runnable {
     private final AtomicBoolean isReported = new AtomicBoolean();
     private volatile long lockEnd;
     private volatile boolean isOver;
+    /** Extensions that have failed since the last good one; they come one after the other. */
+    private volatile int failures;
     private Thread handling;
 
     Attempt(App app, Worker<?> worker, Claimed task, long lockedSince) {
@@ -128,6 +130,7 @@ final class Attempt implements TaskContext, Runnable {
         said.whenComplete((outcome, thrown) -> {
             if (thrown == null) {
                 lockEnd = now + worker.options.lock().toNanos();
+                failures = 0;
                 extendIn(lock / 3);
                 if ("cancel_requested".equals(outcome)) stop(Stop.CANCELLED);
             } else if (Client.unwrap(thrown) instanceof DelayqException.LockLost) {
@@ -135,7 +138,7 @@ final class Attempt implements TaskContext, Runnable {
             } else {
                 app.log(DEBUG, this + ": its lock is not extended", thrown);
                 long rest = Math.max(0, (lockEnd - System.nanoTime()) / 1_000_000 + 1);
-                extendIn(Math.min(rest, Math.min(1000, lock / 10)));
+                extendIn(Math.min(rest, Client.backoff(failures++)));
             }
         });
     }
