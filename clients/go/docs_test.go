@@ -105,8 +105,12 @@ func run(t *testing.T, program, says string, further ...string) {
 	select {
 	case err = <-ended:
 	case <-out.seen:
-		_ = command.Process.Signal(syscall.SIGTERM)
-		err = <-ended
+		select {
+		case err = <-ended: // it ends by itself
+		case <-time.After(time.Second):
+			_ = command.Process.Signal(syscall.SIGTERM)
+			err = <-ended
+		}
 	}
 	for _, text := range append(further, says) {
 		if err != nil || !strings.Contains(out.text.String(), text) {
