@@ -75,6 +75,9 @@ func (a *App) CancelBatch(ctx context.Context, name string) (*BatchCancelled, er
 // document calls the server about something that is described by JSON.
 func document[T any](ctx context.Context, a *App, method string, form map[string]any, place ...string) (*T, error) {
 	r := request{method: method, path: place}
+	if r.path[0] == "batches" {
+		r.timeout = a.config.Timeout + large
+	}
 	if form != nil {
 		r.body, _ = json.Marshal(form) // its values are JSON already
 		r.header = map[string]string{"Content-Type": jsonType}

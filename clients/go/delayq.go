@@ -83,7 +83,7 @@ func New(config Config) (*App, error) {
 	return &App{base: base, config: config, workers: map[string]*worker{}}, nil
 }
 
-// OnSend has every job of Send, SendMany and [Task.Then] pass through hook, which may apply options
+// OnSend has every job of Send, SendAll and [Task.Then] pass through hook, which may apply options
 // such as [Header] to it.
 func (a *App) OnSend(hook func(ctx context.Context, job *Job)) {
 	a.mu.Lock()

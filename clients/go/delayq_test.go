@@ -98,7 +98,7 @@ func TestSendsAndChanges(t *testing.T) {
 	}
 	must(delayq.Accepted)(app.Send(ctx, kind, 1, delayq.ID("a"), later))
 	must(delayq.AlreadyExists)(app.Send(ctx, kind, 1, delayq.ID("a"), later))
-	sent, err := app.SendMany(ctx, []delayq.Job{delayq.NewJob(kind, 1, delayq.ID("a"), later)})
+	sent, err := app.SendAll(ctx, []delayq.Job{delayq.NewJob(kind, 1, delayq.ID("a"), later)})
 	if err != nil || sent[0].Receipt.Outcome != delayq.AlreadyExists {
 		t.Error("the same in bulk is another request:", sent, err)
 	}
@@ -139,7 +139,7 @@ func TestSendsAndChanges(t *testing.T) {
 	if _, err := app.Reply(ctx, kind, "a", 0); !errors.Is(err, delayq.ErrCancelled) {
 		t.Error(err)
 	}
-	if reply, err := app.Reply(ctx, kind, "d", 10*time.Millisecond); err != nil || reply.Outcome != delayq.Pending {
+	if reply, err := app.Reply(ctx, kind, "d", 10*time.Millisecond); err != nil || reply.State != delayq.StatePending {
 		t.Error(reply, err)
 	}
 	for _, id := range []string{".", ".."} {
@@ -193,7 +193,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyWithOneThatIsRefused(t *testing.T) {
+func TestAllWithOneThatIsRefused(t *testing.T) {
 	p := newProxy(t, theServer(t).url)
 	app, kind := newApp(t, p.URL), typeOf(t)
 	jobs := make([]delayq.Job, 2300)
@@ -203,7 +203,7 @@ func TestManyWithOneThatIsRefused(t *testing.T) {
 	jobs[7] = delayq.NewJob(kind, 7, delayq.ID("a b"))
 	jobs[8] = delayq.NewJob(kind, strings.Repeat("x", 255_000), delayq.After(time.Hour))
 	p.spoil(times(2, "bulk", lostAnswer))
-	results, err := app.SendMany(ctx, jobs)
+	results, err := app.SendAll(ctx, jobs)
 	if !errors.Is(err, delayq.ErrInvalidInput) || !strings.Contains(err.Error(), "job 8 of 2300") {
 		t.Fatal(err)
 	}
@@ -320,9 +320,9 @@ func TestTheHistoryOfATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 500 {
-		fate, err := app.History(ctx, kind, "a")
-		if err == nil && len(fate.Lives) == 1 {
-			if life := fate.Lives[0]; life.Outcome != "dead" || life.Error != "no van" || life.Attempts != 1 || life.EndedAt.IsZero() {
+		lives, err := app.History(ctx, kind, "a")
+		if err == nil && len(lives) == 1 {
+			if life := lives[0]; life.Outcome != "dead" || life.Error != "no van" || life.Attempts != 1 || life.EndedAt.IsZero() {
 				t.Errorf("%+v", life)
 			}
 			return
@@ -338,7 +338,7 @@ func TestAReplyThatIsTooLongFailsTheAttempt(t *testing.T) {
 		return strings.Repeat("x", 70_000), nil
 	}, delayq.Retry{Max: 1})
 	work(t, app)
-	if _, err := app.SendMany(ctx, []delayq.Job{{Type: kind, Message: 1}}); err != nil {
+	if _, err := app.SendAll(ctx, []delayq.Job{{Type: kind, Message: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := app.Send(ctx, kind, 1, delayq.Wait(20*time.Second))

@@ -57,7 +57,7 @@ func module(t *testing.T) string {
 	}
 	mod, _ := os.ReadFile("delayqotel/go.mod")
 	text := strings.Replace(string(mod), "module github.com/delayq/delayq/clients/go/delayqotel", "module example.org/shop", 1)
-	text = strings.Replace(text, "=> ../", "=> "+here, 1)
+	text += fmt.Sprintf("\nreplace github.com/delayq/delayq/clients/go => %s\n", here)
 	text += fmt.Sprintf("\nrequire github.com/delayq/delayq/clients/go/delayqotel v0.0.0\nreplace github.com/delayq/delayq/clients/go/delayqotel => %s/delayqotel\n", here)
 	sum, _ := os.ReadFile("delayqotel/go.sum")
 	write(t, folder, "go.mod", text)
@@ -105,8 +105,12 @@ func run(t *testing.T, program, says string, further ...string) {
 	select {
 	case err = <-ended:
 	case <-out.seen:
-		_ = command.Process.Signal(syscall.SIGTERM)
-		err = <-ended
+		select {
+		case err = <-ended: // it ends by itself
+		case <-time.After(time.Second):
+			_ = command.Process.Signal(syscall.SIGTERM)
+			err = <-ended
+		}
 	}
 	for _, text := range append(further, says) {
 		if err != nil || !strings.Contains(out.text.String(), text) {

@@ -28,7 +28,7 @@ type Job struct {
 // Option is an option of a task to send.
 type Option func(*Job)
 
-// NewJob makes a job for [App.SendMany] and [App.SendBatch].
+// NewJob makes a job for [App.SendAll] and [App.SendBatch].
 func NewJob(taskType string, message any, options ...Option) Job {
 	job := Job{Type: taskType, Message: message, headers: map[string]string{}, fields: map[string]string{}}
 	for _, apply := range options {

@@ -15,6 +15,8 @@ const (
 	maxBulkBytes = 1 << 20
 	// The server waits for at most 60 s; a shorter wait notices a dead connection earlier.
 	maxWait = 30 * time.Second
+	// A large request may take so much longer than others.
+	large = 50 * time.Second
 )
 
 // Send sends a task. Without an [ID] it makes one, so the call is repeated safely while the server is
@@ -33,16 +35,16 @@ func (a *App) Send(ctx context.Context, taskType string, message any, options ..
 	return receipt, err
 }
 
-// Sent is what became of one job of [App.SendMany]: a receipt or an error.
+// Sent is what became of one job of [App.SendAll]: a receipt or an error.
 type Sent struct {
 	Receipt *Receipt
 	Err     error
 	line    []byte
 }
 
-// SendMany sends any number of tasks, and answers one result for each, in order. One that is refused
+// SendAll sends any number of tasks, and answers one result for each, in order. One that is refused
 // does not stop the others; the error is that of the first. What is in doubt is repeated.
-func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
+func (a *App) SendAll(ctx context.Context, jobs []Job) ([]Sent, error) {
 	results, open := make([]Sent, len(jobs)), map[string][]*Sent{} // by type
 	for i, job := range jobs {
 		all, err := lines([]Job{a.ready(ctx, job, true)}, false)
@@ -51,15 +53,20 @@ func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
 			open[job.Type] = append(open[job.Type], &results[i])
 		}
 	}
+	var away *Error // the server was not reached within the patience
 	for taskType, chunk := range open {
-		for len(chunk) > 0 {
+		for len(chunk) > 0 && away == nil {
 			count, size := 1, len(chunk[0].line)
 			for count < min(len(chunk), maxLines) && size+len(chunk[count].line) < maxBulkBytes {
 				size += len(chunk[count].line) + 1
 				count++
 			}
-			a.sendChunk(ctx, taskType, chunk[:count])
+			away = a.sendChunk(ctx, taskType, chunk[:count])
 			chunk = chunk[count:]
+		}
+		for _, one := range chunk {
+			notSent := *away
+			one.Err, notSent.IsInDoubt = &notSent, false
 		}
 	}
 	for i, result := range results {
@@ -70,11 +77,12 @@ func (a *App) SendMany(ctx context.Context, jobs []Job) ([]Sent, error) {
 	return results, nil
 }
 
-// sendChunk sends these lines, and those again that may succeed later, until the patience is over.
-func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) {
+// sendChunk sends these lines, and those again that may succeed later, until the patience is over. It
+// fails if there was no answer then.
+func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) *Error {
 	deadline, isInDoubt := time.Now().Add(a.config.Patience), map[*Sent]bool{}
 	r := request{method: "POST", path: []string{"types", taskType, "bulk"}}
-	r.header = map[string]string{"Content-Type": "application/x-ndjson"}
+	r.header, r.wait = map[string]string{"Content-Type": "application/x-ndjson"}, large
 	for n := 0; len(open) > 0; n++ {
 		r.body = nil
 		for _, one := range open {
@@ -104,9 +112,10 @@ func (a *App) sendChunk(ctx context.Context, taskType string, open []*Sent) {
 			}
 		}
 		if open = again; len(open) > 0 && (time.Now().Add(pause).After(deadline) || sleep(ctx, pause) != nil) {
-			return
+			return failed
 		}
 	}
+	return nil
 }
 
 func task(method, taskType, id string, what ...string) request {
@@ -169,18 +178,19 @@ func (a *App) Reply(ctx context.Context, taskType, id string, wait time.Duration
 		case err != nil:
 			return nil, err
 		case got.status == 204:
-			return &Reply{Outcome: Done}, nil
+			return &Reply{State: StateDone}, nil
 		case got.status != 202:
-			return &Reply{Outcome: Replied, ContentType: got.kind, Body: got.body}, nil
+			return &Reply{State: StateDone, ContentType: got.kind, Body: got.body}, nil
 		case a.isVirtual || time.Until(end) <= 0:
-			return &Reply{Outcome: Pending}, nil
+			return &Reply{State: StatePending}, nil
 		}
 		_ = sleep(ctx, min(backoff(n), time.Until(end))) // a server that shuts down does not wait
 	}
 }
 
-// History is what became of a task: as it is now, and its ended lives, the latest first. The lives
-// are there if the server keeps a history.
-func (a *App) History(ctx context.Context, taskType, id string) (*Fate, error) {
-	return fetch[Fate](ctx, a, task("GET", taskType, id, "history"))
+// History returns the ended lives of a task, the latest first, if the server keeps a history.
+func (a *App) History(ctx context.Context, taskType, id string) ([]Life, error) {
+	var said struct{ Lives []Life }
+	_, err := a.call(ctx, task("GET", taskType, id, "history"), &said)
+	return said.Lives, err
 }

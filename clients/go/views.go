@@ -10,7 +10,7 @@ import (
 // Outcome is what became of a request. The server may answer one that is not listed here.
 type Outcome string
 
-// The outcomes of Send, Cancel and Reply.
+// The outcomes of Send and Cancel.
 const (
 	Accepted      Outcome = "accepted"
 	Replaced      Outcome = "replaced"
@@ -19,10 +19,6 @@ const (
 
 	Cancelled Outcome = "cancelled" // it never starts
 	Running   Outcome = "running"   // it runs, and is asked to stop
-
-	Replied Outcome = "replied"
-	Done    Outcome = "done"    // done, without a reply
-	Pending Outcome = "pending" // it goes on: ask again
 )
 
 // State is the state of a task. The server may answer one that is not listed here.
@@ -36,6 +32,7 @@ const (
 	StateDone      State = "done"
 	StateCancelled State = "cancelled"
 	StateExpired   State = "expired"
+	StatePending   State = "pending" // of a Reply: ask again
 )
 
 // Time is a time that JSON has as milliseconds since the epoch. The zero value is no time.
@@ -84,14 +81,14 @@ type Receipt struct {
 
 // Reply is the end of a task as its sender sees it.
 type Reply struct {
-	Outcome     Outcome // Replied, Done or Pending
+	State       State // StateDone, or StatePending: the task goes on
 	ContentType string
-	Body        []byte
+	Body        []byte // nil without a reply
 }
 
 // Decode reads a reply of JSON. Without a reply it is an error.
 func (r *Reply) Decode(into any) error {
-	if r == nil || r.Outcome != Replied {
+	if r == nil || r.Body == nil {
 		return errors.New("delayq: there is no reply")
 	}
 	return json.Unmarshal(r.Body, into)
@@ -111,12 +108,6 @@ type TaskInfo struct {
 	Headers         map[string]string `json:"headers"`
 	LastError       string            `json:"last_error,omitempty"`
 	CancelRequested bool              `json:"cancel_requested"`
-}
-
-// Fate is what became of a task.
-type Fate struct {
-	Now   *TaskInfo `json:"now"` // without message; nil once the task is forgotten
-	Lives []Life    `json:"lives"`
 }
 
 // Life is an ended life of a task.

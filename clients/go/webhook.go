@@ -19,8 +19,8 @@ type Webhook struct{ keys [][]byte }
 
 // Hook is a task that was pushed. Answer with 2xx once the work is done.
 type Hook struct {
-	// PushID is the same in every attempt: store it if a repetition would do harm.
-	PushID    string
+	// WebhookID is the same in every attempt: store it if a repetition would do harm.
+	WebhookID string
 	Type, ID  string
 	Attempt   int
 	Fence     int64
@@ -34,7 +34,7 @@ type Hook struct {
 func NewWebhook(secrets ...string) (*Webhook, error) {
 	hook := new(Webhook)
 	for _, secret := range secrets {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
 		if err != nil || len(key) == 0 {
 			return nil, refuse("a secret of a web hook is whsec_ and base64, as the target shows it once")
 		}
@@ -72,7 +72,7 @@ func (h *Webhook) Verify(header http.Header, body []byte) (*Hook, error) {
 		return value
 	}
 	return &Hook{
-		PushID: id, Type: header.Get("delayq-task-type"), ID: header.Get("delayq-task-id"), Header: header,
+		WebhookID: id, Type: header.Get("delayq-task-type"), ID: header.Get("delayq-task-id"), Header: header,
 		Namespace: header.Get("delayq-namespace"), Attempt: int(number("delayq-attempt")), Fence: number("delayq-fence"),
 		DueAt: time.UnixMilli(number("delayq-due-at")), Message: Message{Bytes: body},
 	}, nil

@@ -67,7 +67,7 @@ func TestSignaturesOfWebHooks(t *testing.T) {
 		}
 		var order Order
 		if one.isGood && (got.Type != "order.cancel" || got.ID != "order-42" || got.Attempt != 2 || got.Fence != 77 ||
-			got.PushID != "msg_1" || got.DueAt.UnixMilli() != 1767225602000 || got.Decode(&order) != nil || order.Number != 42) {
+			got.WebhookID != "msg_1" || got.DueAt.UnixMilli() != 1767225602000 || got.Decode(&order) != nil || order.Number != 42) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

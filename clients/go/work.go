@@ -93,7 +93,7 @@ func (p *pool) start(w *worker) {
 // loop claims as many tasks as can start at once, until the pool stops.
 func (p *pool) loop(w *worker) {
 	log := p.app.config.Logger.With("type", w.taskType)
-	free, freed, failures, empty := w.places, make(chan struct{}, w.places), 0, 0
+	free, freed, failures := w.places, make(chan struct{}, w.places), 0
 	for {
 		for free == 0 || len(freed) > 0 {
 			select {
@@ -112,8 +112,12 @@ func (p *pool) loop(w *worker) {
 			go func() {
 				defer p.running.Done()
 				defer func() { freed <- struct{}{} }()
-				p.attempt(&attempt{app: p.app, w: w, task: task, until: claimed.Add(w.lock)})
+				p.attempt(&attempt{app: p.app, w: w, task: task, until: began.Add(w.lock)})
 			}()
+		}
+		if err == nil && failures > 0 {
+			log.Info("tasks are claimed again")
+			failures = 0
 		}
 		switch {
 		case p.stopping.Err() != nil:
@@ -123,13 +127,8 @@ func (p *pool) loop(w *worker) {
 				log.Warn("tasks cannot be claimed; it is tried again", "error", err)
 			}
 			wait, failures = max(err.RetryAfter, backoff(failures)), failures+1
-		case failures > 0:
-			log.Info("tasks are claimed again")
-			failures = 0
 		case len(tasks) == 0 && claimed.Sub(began) < time.Second:
-			wait, empty = backoff(empty), empty+1 // the server shuts down, and does not wait
-		default:
-			empty = 0
+			wait = 500 * time.Millisecond // the server shuts down, and does not wait
 		}
 		_ = sleep(p.stopping, wait)
 	}
@@ -159,6 +158,15 @@ func (p *pool) attempt(t *attempt) {
 		_ = t.report(p.reports, release(0))
 		return
 	}
+	log := p.app.config.Logger.With("task", t.task)
+	// The claim has waited for long, or the process was stopped after the answer.
+	if time.Until(t.until) < t.w.lock/2 {
+		if _, err := t.extend(p.reports); err != nil {
+			log.Warn("its lock may be lost; it is not started", "error", err)
+			_ = t.report(p.reports, release(0))
+			return
+		}
+	}
 	ctx, stop := context.WithCancelCause(context.WithValue(p.handlers, taskKey{}, t.task))
 	defer stop(nil)
 	keeping, let := context.WithCancel(p.reports)
@@ -166,7 +174,6 @@ func (p *pool) attempt(t *attempt) {
 	go t.keep(keeping, stop)
 	ended := make(chan handled, 1)
 	go p.app.invoke(ctx, t.w, t.task, ended)
-	log := p.app.config.Logger.With("task", t.task)
 	var result handled
 	select {
 	case result = <-ended:
@@ -205,23 +212,15 @@ func (t *attempt) end() time.Time {
 // keep extends the lock every third of its time until ctx ends or the lock is lost, and tells the
 // handler to stop if the task is to be cancelled.
 func (t *attempt) keep(ctx context.Context, stop context.CancelCauseFunc) {
-	r := t.request("extend")
-	r.timeout = min(t.app.config.Timeout, t.w.lock/3)
-	r.query.Set("lock_for", millis(t.w.lock))
 	for wait, failures := t.w.lock/3, 0; sleep(ctx, min(wait, time.Until(t.end()))) == nil; {
-		sent := time.Now()
-		if !sent.Before(t.end()) {
+		if !time.Now().Before(t.end()) {
 			stop(ErrLockLost)
 			return
 		}
-		var said struct{ Outcome string }
-		_, err := t.app.try(ctx, r, &said)
+		outcome, err := t.extend(ctx)
 		switch {
 		case err == nil:
-			t.mu.Lock()
-			t.until = sent.Add(t.w.lock)
-			t.mu.Unlock()
-			if wait, failures = t.w.lock/3, 0; said.Outcome == "cancel_requested" {
+			if wait, failures = t.w.lock/3, 0; outcome == "cancel_requested" {
 				stop(ErrCancelled)
 			}
 		case err.Kind == "lock-lost":
@@ -231,6 +230,21 @@ func (t *attempt) keep(ctx context.Context, stop context.CancelCauseFunc) {
 			wait, failures = max(err.RetryAfter, backoff(failures)), failures+1
 		}
 	}
+}
+
+// extend extends the lock once.
+func (t *attempt) extend(ctx context.Context) (outcome string, err *Error) {
+	r, sent := t.request("extend"), time.Now()
+	// Half of what is left, so that a connection that hangs does not cost the lock.
+	r.timeout = min(t.app.config.Timeout, max(t.end().Sub(sent)/2, 500*time.Millisecond))
+	r.query.Set("lock_for", millis(t.w.lock))
+	var said struct{ Outcome string }
+	if _, err = t.app.try(ctx, r, &said); err == nil {
+		t.mu.Lock()
+		t.until = sent.Add(t.w.lock)
+		t.mu.Unlock()
+	}
+	return said.Outcome, err
 }
 
 func (t *attempt) request(what string) request {

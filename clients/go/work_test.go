@@ -120,7 +120,7 @@ func TestConcurrencyIsReachedAndNotExceeded(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = delayq.NewJob(kind, i)
 	}
-	if _, err := app.SendMany(ctx, jobs); err != nil {
+	if _, err := app.SendAll(ctx, jobs); err != nil {
 		t.Fatal(err)
 	}
 	work(t, app)
@@ -232,7 +232,7 @@ func TestTheEndOfAnAttemptIsRepeatedUntilItIsCertain(t *testing.T) {
 	})
 	work(t, app)
 	p.spoil(times(2, "/done", lostAnswer))
-	if receipt, err := app.Send(ctx, kind, "lose", delayq.Wait(20*time.Second)); err != nil || receipt.Reply.Outcome != delayq.Done {
+	if receipt, err := app.Send(ctx, kind, "lose", delayq.Wait(20*time.Second)); err != nil || receipt.Reply.State != delayq.StateDone {
 		t.Error(receipt, err)
 	}
 	p.heal()

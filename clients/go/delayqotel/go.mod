@@ -3,7 +3,7 @@ module github.com/delayq/delayq/clients/go/delayqotel
 go 1.22
 
 require (
-	github.com/delayq/delayq/clients/go v0.0.0
+	github.com/delayq/delayq/clients/go v0.1.0
 	go.opentelemetry.io/otel v1.31.0
 	go.opentelemetry.io/otel/sdk v1.31.0
 	go.opentelemetry.io/otel/trace v1.31.0
@@ -16,5 +16,3 @@ require (
 	go.opentelemetry.io/otel/metric v1.31.0 // indirect
 	golang.org/x/sys v0.26.0 // indirect
 )
-
-replace github.com/delayq/delayq/clients/go => ../

@@ -5,9 +5,9 @@
 //	_, err := queue.App.Send(ctx, "order.cancel", Order{42}, delayq.After(30*time.Minute))
 //	queue.Advance(30 * time.Minute) // runs the handlers of what is due, one after the other
 //
-// Send, SendMany, Find, Cancel, Reschedule, RunNow, Update and Reply are answered, and refused, as by
+// Send, SendAll, Find, Cancel, Reschedule, RunNow, Update and Reply are answered, and refused, as by
 // a server. Handlers run within [Queue.Advance], with retries at their time and without jitter; a
-// wait for a reply advances the clock. There are no batches, recurring tasks and histories.
+// wait for a reply advances the clock. There are no batches and no recurring tasks.
 package delayqtest
 
 import (
@@ -38,6 +38,7 @@ type Queue struct {
 	mu    sync.Mutex
 	now   time.Time
 	tasks []*entry // in the order in which they were sent
+	lives []life   // the latest first
 	fence int64
 }
 
@@ -50,6 +51,12 @@ type entry struct {
 	reply             []byte
 	replyKind         string
 	again             *entry
+}
+
+// life is one that has ended.
+type life struct {
+	taskType, id string
+	delayq.Life
 }
 
 // New makes an empty queue, whose clock shows the present time.
@@ -152,6 +159,9 @@ func isOpen(one *entry) bool {
 // end ends a task. What was sent to run after it takes its place.
 func (q *Queue) end(one *entry, state delayq.State) {
 	one.State, one.At = state, delayq.Time{Time: q.now}
+	q.lives = append([]life{{one.taskType, one.ID, delayq.Life{
+		Outcome: string(state), SubmittedAt: one.SubmittedAt, DueAt: one.DueAt, EndedAt: one.At, Attempts: one.Attempt, Error: one.LastError,
+	}}}, q.lives...)
 	if again := one.again; again != nil {
 		again.At = delayq.Time{Time: maxTime(q.now, again.At.Time)}
 		one.again = nil
@@ -211,7 +221,7 @@ func problem(r *refusal) map[string]any {
 
 func (q *Queue) answer(r *http.Request, parts []string, body []byte) (status int, kind string, answer any, refused *refusal) {
 	status, kind = 200, "application/json"
-	if parts[0] != "types" || len(parts) < 3 || parts[len(parts)-1] == "history" {
+	if parts[0] != "types" || len(parts) < 3 {
 		return 0, "", nil, &refusal{501, "unsupported", "the test double has no " + parts[len(parts)-1]}
 	}
 	taskType := parts[1]
@@ -278,6 +288,14 @@ func (q *Queue) change(r *http.Request, one *entry, what string, body []byte) (a
 	switch {
 	case what == "" && r.Method == "GET":
 		return one.TaskInfo, nil
+	case what == "history":
+		lives := []delayq.Life{}
+		for _, ended := range q.lives {
+			if ended.taskType == one.taskType && ended.id == one.ID {
+				lives = append(lives, ended.Life)
+			}
+		}
+		return map[string]any{"lives": lives}, nil
 	case what == "":
 		return q.cancel(one)
 	case what == "run-now":
@@ -306,8 +324,10 @@ func (q *Queue) cancel(one *entry) (any, *refusal) {
 	case delayq.StateRunning:
 		one.CancelRequested = true
 		return map[string]any{"outcome": delayq.Running}, nil
-	case delayq.StateScheduled, delayq.StateCancelled:
+	case delayq.StateScheduled:
 		q.end(one, delayq.StateCancelled)
+		fallthrough
+	case delayq.StateCancelled:
 		return map[string]any{"outcome": delayq.Cancelled}, nil
 	}
 	return nil, &refusal{409, "finished", fmt.Sprintf("%s has ended: it is %s", one.ID, one.State)}

@@ -13,6 +13,23 @@ import (
 
 var ctx = context.Background()
 
+func TestTheHistoryHasTheLivesOfATask(t *testing.T) {
+	queue := delayqtest.New(t)
+	delayq.Handle(queue.App, "a", func(context.Context, int) error { return delayq.Dead(errors.New("no van")) })
+	_, err := queue.App.Send(ctx, "a", 1, delayq.ID("x"))
+	queue.Advance(0)
+	if _, err := queue.App.Cancel(ctx, "a", "x"); !errors.Is(err, delayq.ErrConflict) {
+		t.Error(err)
+	}
+	lives, missing := queue.App.History(ctx, "a", "x")
+	if err = errors.Join(err, missing); err != nil || len(lives) != 1 {
+		t.Fatal(lives, err)
+	}
+	if lives[0].Outcome != "dead" || lives[0].Error != "no van" {
+		t.Errorf("%+v", lives)
+	}
+}
+
 func TestTasksRunInOrderAtTheirTime(t *testing.T) {
 	queue := delayqtest.New(t)
 	began := queue.Now()
@@ -101,7 +118,7 @@ func TestItAnswersAsAServer(t *testing.T) {
 	if info, _ := app.Find(ctx, "a", "d"); info.DueAt.Sub(queue.Now()) != 40*time.Second {
 		t.Error(info.DueAt.Sub(queue.Now()))
 	}
-	sent, err := app.SendMany(ctx, []delayq.Job{delayq.NewJob("a", 1), delayq.NewJob("a b", 1), delayq.NewJob("a", 2, delayq.ID("last"))})
+	sent, err := app.SendAll(ctx, []delayq.Job{delayq.NewJob("a", 1), delayq.NewJob("a b", 1), delayq.NewJob("a", 2, delayq.ID("last"))})
 	if !errors.Is(err, delayq.ErrInvalidInput) || sent[0].Err != nil || sent[1].Err == nil || sent[2].Receipt.ID != "last" {
 		t.Error(sent, err)
 	}
@@ -117,7 +134,7 @@ func TestAWaitForAReplyMovesTheClock(t *testing.T) {
 		t.Error(receipt, err, price, queue.Now().Sub(began))
 	}
 	receipt, err = queue.App.Send(ctx, "price", "lamp", delayq.After(time.Hour), delayq.Wait(5*time.Second))
-	if err != nil || receipt.Reply.Outcome != delayq.Pending {
+	if err != nil || receipt.Reply.State != delayq.StatePending {
 		t.Error(receipt, err)
 	}
 	if _, err := queue.App.Batch(ctx, "x"); err == nil || !strings.Contains(err.Error(), "test double") {

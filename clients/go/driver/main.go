@@ -221,7 +221,7 @@ func receipt(r *delayq.Receipt) object {
 	if r.State != "" {
 		said["state"] = r.State
 	}
-	if r.Reply != nil && r.Reply.Outcome == delayq.Replied {
+	if r.Reply != nil && r.Reply.Body != nil {
 		said["reply"] = reply(r.Reply)
 	}
 	return said
@@ -231,7 +231,7 @@ func receipt(r *delayq.Receipt) object {
 func reply(r *delayq.Reply) any {
 	var value any
 	switch {
-	case r.Outcome != delayq.Replied:
+	case r.Body == nil:
 		return nil
 	case r.Decode(&value) == nil:
 		return json.RawMessage(r.Body)
@@ -253,7 +253,7 @@ func (d *driver) do(ctx context.Context, l line) (any, error) {
 		}
 		return receipt(r), nil
 	case "send_many":
-		results, _ := d.app.SendMany(ctx, jobs(l.Items))
+		results, _ := d.app.SendAll(ctx, jobs(l.Items))
 		said := make([]object, len(results))
 		for i, result := range results {
 			if result.Err != nil {

@@ -135,7 +135,7 @@ public class Driver {
             case "send" -> asked.hasNonNull("wait")
                     ? receipt(app.sendAndWait(task(asked), span(asked, "wait")))
                     : receipt(app.send(task(asked)));
-            case "send_many" -> app.sendMany(tasks(asked.get("items"))).stream()
+            case "send_many" -> app.sendAll(tasks(asked.get("items"))).stream()
                     .map(one -> one.isAccepted() ? receipt(one.receipt()) : Map.of("error", error(one.error()))).toList();
             case "cancel" -> Map.of("outcome", app.cancel(type, id));
             case "run_now" -> moved(app.runNow(type, id));
@@ -226,7 +226,7 @@ public class Driver {
         asked.path("secrets").forEach(secret -> secrets.add(secret.asText()));
         Map<String, ?> headers = JSON.convertValue(asked.path("headers"), Map.class);
         byte[] body = asked.path("body").asText().getBytes(StandardCharsets.UTF_8);
-        Webhook.Push push = new Webhook(secrets.toArray(String[]::new)).verify(headers, body);
+        Webhook.Hook push = new Webhook(secrets.toArray(String[]::new)).verify(headers, body);
         ObjectNode said = JSON.createObjectNode();
         return said.put("id", push.id()).put("type", push.type());
     }

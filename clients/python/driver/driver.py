@@ -166,13 +166,13 @@ async def do(line: dict[str, Any]) -> Any:
         wait = options.pop("wait", None)
         return receipt(await one.asend(wait=wait, **options))
     if what == "send_many":
-        return [receipt(each) for each in await one.asend_many(map(job, line["items"]))]
+        return [receipt(each) for each in await one.asend_all(map(job, line["items"]))]
     if what == "reply":
         return reply(await one.areply(**options))
     if what == "batch":
         tasks, then = [job(each) for each in line["tasks"]], job(line["then"])
         is_waiting = line.get("wait_for_dead", False)
-        return await one.abatch(line["name"], tasks, then, wait_for_dead=is_waiting)
+        return await one.asend_batch(line["name"], tasks, then, wait_for_dead=is_waiting)
     if what == "work":
         return work(line)
     if what == "stop":
@@ -182,9 +182,9 @@ async def do(line: dict[str, Any]) -> Any:
     if what == "verify":
         return verify(line)
     names = {
-        "batch_cancel": "cancel_batch", "recurring": "set_recurring",
+        "batch_state": "batch", "batch_cancel": "cancel_batch", "recurring": "set_recurring",
         "recurring_remove": "remove_recurring", "recurring_pause": "pause_recurring",
-        "recurring_resume": "resume_recurring", "recurring_list": "recurring",
+        "recurring_resume": "resume_recurring", "recurring_list": "list_recurring",
     }  # fmt: skip
     return await getattr(one, "a" + names.get(what, what))(**options)
 

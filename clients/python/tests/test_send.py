@@ -91,7 +91,7 @@ def test_messages_of_every_kind(app: App) -> None:
         assert task and task.message == body
         is_json = not isinstance(message, bytes)
         assert task.headers == ({"content-type": "application/json"} if is_json else {})
-        (again,) = app.send_many([Job("s.kinds", message, after="1h")])
+        (again,) = app.send_all([Job("s.kinds", message, after="1h")])
         assert isinstance(again, Receipt)
         found = app.find("s.kinds", again.id)
         assert found and (found.message, found.headers) == (task.message, task.headers)
@@ -127,7 +127,7 @@ def test_many_are_sent_at_once_and_each_has_an_outcome(app: App) -> None:
     jobs[7] = Job("s.many", 1, id="taken")
     jobs[9] = Job("s.other", 1, id="x", after="1h")
     jobs[11] = Job("s.many", "y" * 300_000)
-    answers = app.send_many(jobs)
+    answers = app.send_all(jobs)
     assert len(answers) == 1200
     assert isinstance(answers[7], Conflict) and isinstance(answers[11], LimitExceeded)
     good = [one for one in answers if isinstance(one, Receipt)]
@@ -135,7 +135,7 @@ def test_many_are_sent_at_once_and_each_has_an_outcome(app: App) -> None:
     assert app.find("s.other", "x")
     task = app.find("s.many", good[100].id)
     assert task and task.decode(int) == 102
-    assert app.send_many([]) == []
+    assert app.send_all([]) == []
 
 
 def test_debounce_throttle_and_expiry(app: App) -> None:
@@ -169,11 +169,11 @@ def test_recurring_tasks(app: App) -> None:
     made = app.set_recurring("daily", "s.daily", "0 9 * * MON-FRI", {"a": 1}, zone="Europe/Berlin")
     assert made.next_at and made.zone == "Europe/Berlin" and made.message == b'{"a":1}'
     assert app.pause_recurring("daily").paused
-    assert [one.id for one in app.recurring()] == ["daily"]
+    assert [one.id for one in app.list_recurring()] == ["daily"]
     assert not app.resume_recurring("daily").paused
     assert app.remove_recurring("daily")
     assert not app.remove_recurring("daily")
-    assert app.recurring() == []
+    assert app.list_recurring() == []
 
 
 def test_the_address_and_the_token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_a_call_is_repeated_until_its_end_is_certain(server: Server) -> None:
         receipt = app.send("s.lost", 1, after="1h")
         assert receipt.outcome == "already_exists"  # it was taken the first time
         spoil += ["lose", "busy"]
-        answers = app.send_many([Job("s.lost", n, after="1h") for n in range(3)])
+        answers = app.send_all([Job("s.lost", n, after="1h") for n in range(3)])
         assert [one.outcome for one in answers if isinstance(one, Receipt)] == ["already_exists"] * 3
     with App(f"http://127.0.0.1:{proxy.server_port}", server.token, patience=0) as app:
         spoil += ["lose"]

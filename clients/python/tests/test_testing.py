@@ -51,13 +51,28 @@ def test_sends(one: App) -> None:
             one.send(kind, 1, **options)
     with pytest.raises(InvalidInput):
         one.send("no type", 1)
-    good, bad = one.send_many([Job(kind, 1, id="m"), Job(kind, 1, id="not valid")])
+    good, bad = one.send_all([Job(kind, 1, id="m"), Job(kind, 1, id="not valid")])
     assert isinstance(good, Receipt) and isinstance(bad, InvalidInput)
     first = one.send(kind, 1, id="d", debounce="1m", max_wait="1h")
     again = one.send(kind, 2, id="d", debounce="1m", max_wait="1h")
     assert (first.outcome, again.outcome) == ("accepted", "replaced")
     assert one.send(kind, 1, id="t", throttle="1h").id.startswith("t@")
     assert one.send(kind, 2, id="t", throttle="1h").outcome == "already_exists"
+
+
+def test_the_history() -> None:
+    app = TestApp()
+
+    @app.task("a", retry=Retry(max=1))
+    def fail() -> None:
+        raise RuntimeError("no van")
+
+    app.send("a", id="x")
+    app.advance()
+    with pytest.raises(Conflict):
+        app.cancel("a", "x")
+    (life,) = app.history("a", "x")
+    assert (life.outcome, life.error) == ("dead", "RuntimeError: no van")
 
 
 def test_time_and_retries() -> None:

@@ -36,7 +36,7 @@ def test_signatures() -> None:
     body, now = b'{"order":42}', time.time()
     good, hook = signed(body, now), Webhook(SECRET)
     task = hook.verify(good, body)
-    assert (task.type, task.id, task.attempt, task.key) == ("order.cancel", "order-42", 2, "a/b/1")
+    assert (task.type, task.id, task.attempt, task.webhook_id) == ("order.cancel", "order-42", 2, "a/b/1")
     assert task.decode() == {"order": 42} and task.headers == {"shop": "berlin"}
     other = "whsec_" + base64.b64encode(b"another secret of 24 byte").decode()
     assert Webhook([other, SECRET]).verify(good, body)

@@ -106,7 +106,7 @@ def test_plain_functions_run_in_threads_and_only_so_many(app: App) -> None:
         running.discard(cx.id)
         return threading.current_thread().name
 
-    app.send_many([Job("w.plain", 0.05, id=str(n)) for n in range(20)])
+    app.send_all([Job("w.plain", 0.05, id=str(n)) for n in range(20)])
     app.start()
     names = {app.reply("w.plain", str(n), wait=10).value for n in range(20)}
     assert names == {"delayq-task"} and most[0] == 3
@@ -338,16 +338,16 @@ def test_batches(app: App) -> None:
         return cx.headers["delayq-batch"]
 
     rows = [Job("w.row", n) for n in range(3)]
-    sent = app.batch("import-7", rows, Job("w.report", "7"))
+    sent = app.send_batch("import-7", rows, Job("w.report", "7"))
     assert sent.ids == ["import-7/0", "import-7/1", "import-7/2"]
-    waiting = app.batch_state("import-7")
+    waiting = app.batch("import-7")
     assert waiting and waiting.state == "waiting" and waiting.counts
     assert waiting.counts["total"] == 3
     app.start()
     until(lambda: app.find(sent.then_type, sent.then_id), 20)
     assert '"done":3' in app.reply(sent.then_type, sent.then_id, wait=20).value.replace(" ", "")
-    assert app.batch_state("nothing") is None
-    app.batch("import-8", [Job("w.never", 1)], Job("w.report", "8"))
+    assert app.batch("nothing") is None
+    app.send_batch("import-8", [Job("w.never", 1)], Job("w.report", "8"))
     assert app.cancel_batch("import-8") == 1
 
 

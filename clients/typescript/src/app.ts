@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { DelayqError, failure, InvalidInput, NotFound } from "./errors.js";
+import { DelayqError, failure, InvalidInput, NotFound, Unavailable } from "./errors.js";
 import { ask, baseOf, jsonOf, type Answer, type Place } from "./http.js";
 import { decoded, type Schema } from "./schema.js";
 import {
@@ -49,7 +49,11 @@ export interface WaitOptions {
 
 const BULK_LINES = 1000;
 const BULK_BYTES = 1 << 20;
-const LONGEST_WAIT = 60_000;
+/** What a large request may take beyond the time limit of others. */
+const LARGE = 50_000;
+/** For a line of an answer that ended early. */
+const CUT_OFF = '{"problem":{"type":"in-doubt","status":504,"detail":"the answer ended early","is_repeatable":true}}';
+const LONGEST_WAIT = 30_000;
 /** Header names and values that HTTP carries as they are. */
 const PLAIN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/i;
 const VISIBLE = /^([!-~]([ -~]*[!-~])?)?$/;
@@ -84,25 +88,27 @@ export class App {
   }
 
   /** Sends many tasks. Each has a receipt or an error, in the order of the tasks. */
-  async sendMany(tasks: readonly NewTask[]): Promise<(Receipt | DelayqError)[]> {
+  async sendAll(tasks: readonly NewTask[]): Promise<(Receipt | DelayqError)[]> {
     const outcomes: (Receipt | DelayqError)[] = [];
-    const byType = new Map<string, { index: number; line: Line }[]>();
+    const byType = new Map<string, { index: number; line: Line; bytes: number }[]>();
     for (const [index, { type, message, ...options }] of tasks.entries()) {
       const line = await this.#line(message, options);
-      byType.set(type, [...(byType.get(type) ?? []), { index, line }]);
+      const bytes = Buffer.byteLength(JSON.stringify(line)) + 1;
+      if (!byType.has(type)) byType.set(type, []);
+      byType.get(type)!.push({ index, line, bytes });
     }
+    let away: Unavailable | undefined;
     for (const [type, lines] of byType) {
-      for (let rest = lines; rest.length; ) {
+      while (lines.length) {
         let [count, bytes] = [0, 0];
-        while (count < Math.min(rest.length, BULK_LINES)) {
-          bytes += JSON.stringify(rest[count]!.line).length;
-          if (count > 0 && bytes > BULK_BYTES) break;
-          count++;
+        while (count < Math.min(lines.length, BULK_LINES) && (count === 0 || bytes + lines[count]!.bytes <= BULK_BYTES)) {
+          bytes += lines[count++]!.bytes;
         }
-        const part = rest.slice(0, count);
-        const answers = await this.#bulk(type, part.map(({ line }) => line));
-        part.forEach(({ index }, place) => (outcomes[index] = answers[place]!));
-        rest = rest.slice(count);
+        const chunk = lines.splice(0, count);
+        // The patience is over: the rest is not sent.
+        const answers = away ? chunk.map(() => copy(away!, false)) : await this.#bulk(type, chunk.map(({ line }) => line));
+        chunk.forEach(({ index }, place) => (outcomes[index] = answers[place]!));
+        away ??= answers.find((answer) => answer instanceof Unavailable);
       }
     }
     return outcomes;
@@ -153,51 +159,57 @@ export class App {
   }
 
   /** Sends tasks, and one more that follows once all of them have ended. After a lost answer send all of it again. */
-  async batch(name: string, batch: { tasks: readonly NewTask[]; then: NewTask; waitForDead?: boolean }): Promise<BatchReceipt> {
+  async sendBatch(name: string, batch: { tasks: readonly NewTask[]; then: NewTask; waitForDead?: boolean }): Promise<BatchReceipt> {
     const line = ({ type, message, ...options }: NewTask): Line => ({ ...lineOf(message, options), type });
     const json = { tasks: batch.tasks.map(line), then: line(batch.then), wait_for_dead: batch.waitForDead };
-    return view(jsonOf<object>(await this.#ask("PUT", `/batches/${part(name)}`, { json })));
+    return view(jsonOf<object>(await this.#ask("PUT", `/batches/${part(name)}`, { json, extra: LARGE })));
   }
 
   /** How far a batch is; null if it is unknown. */
-  async batchState(name: string): Promise<BatchState | null> {
+  async batch(name: string): Promise<BatchState | null> {
     const answer = await orNull(this.#ask("GET", `/batches/${part(name)}`));
     return answer && view(jsonOf<object>(answer));
   }
 
   /** Cancels the tasks of a batch that have not ended; nothing follows then. */
   async cancelBatch(name: string): Promise<{ matched: number; changed: number; running: number }> {
-    return view(jsonOf<object>(await this.#ask("DELETE", `/batches/${part(name)}`)));
+    return view(jsonOf<object>(await this.#ask("DELETE", `/batches/${part(name)}`, { extra: LARGE })));
   }
 
-  /** Tasks that recur. */
-  readonly recurring = {
-    /** Declares a recurring task, or changes it. `every`: five fields of cron, or an interval such as `15m`. */
-    set: async (
-      id: string,
-      task: Pick<NewTask, "type" | "message" | "headers" | "group"> & { every: string; zone?: string; paused?: boolean },
-    ): Promise<Recurring> => {
-      const { type, every, zone, paused, message, headers, group } = task;
-      const { message: text, message_base64, ...line } = lineOf(message, { id, headers, group });
-      const json = { type, every, zone, paused, message: text, message_base64, headers: line.headers, group };
-      return shown(jsonOf<Schemas["RecurringView"]>(await this.#ask("PUT", `/recurring/${part(id)}`, { json })));
-    },
-    /** Cancels the waiting occurrence, and sends no further ones until `resume`. */
-    pause: async (id: string): Promise<Recurring> => shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/pause`))),
-    resume: async (id: string): Promise<Recurring> => shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/resume`))),
-    /** Removes it with its waiting occurrence. False if there was none. */
-    remove: async (id: string): Promise<boolean> => (await orNull(this.#ask("DELETE", `/recurring/${part(id)}`))) !== null,
-    list: async (): Promise<Recurring[]> => {
-      const all: Recurring[] = [];
-      for (let cursor: string | null | undefined; cursor !== null; ) {
-        const answer = await this.#ask("GET", "/recurring", { query: { cursor, limit: 128 } });
-        const page = jsonOf<Schemas["RecurringList"]>(answer);
-        all.push(...page.recurring.map((one) => shown<Recurring>(one)));
-        cursor = page.next ?? null;
-      }
-      return all;
-    },
-  };
+  /** Declares a recurring task, or changes it. `every`: five fields of cron, or an interval such as `15m`. */
+  async setRecurring(
+    id: string,
+    task: Pick<NewTask, "type" | "message" | "headers" | "group"> & { every: string; zone?: string; paused?: boolean },
+  ): Promise<Recurring> {
+    const { type, every, zone, paused, message, headers, group } = task;
+    const { message: text, message_base64, headers: all } = lineOf(message, { headers });
+    const json = { type, every, zone, paused, message: text, message_base64, headers: all, group };
+    return shown(jsonOf<Schemas["RecurringView"]>(await this.#ask("PUT", `/recurring/${part(id)}`, { json })));
+  }
+
+  /** Cancels the waiting occurrence, and sends no further ones until it is resumed. */
+  async pauseRecurring(id: string): Promise<Recurring> {
+    return shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/pause`)));
+  }
+
+  async resumeRecurring(id: string): Promise<Recurring> {
+    return shown(jsonOf(await this.#ask("POST", `/recurring/${part(id)}/resume`)));
+  }
+
+  /** Removes it with its waiting occurrence. False if there was none. */
+  async removeRecurring(id: string): Promise<boolean> {
+    return (await orNull(this.#ask("DELETE", `/recurring/${part(id)}`))) !== null;
+  }
+
+  async listRecurring(): Promise<Recurring[]> {
+    const all: Recurring[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page = jsonOf<Schemas["RecurringList"]>(await this.#ask("GET", "/recurring", { query: { cursor, limit: 128 } }));
+      all.push(...page.recurring.map((one) => shown<Recurring>(one)));
+      cursor = page.next ?? null;
+    }
+    return all;
+  }
 
   /** The ended lives of a task, latest first. A server without a history knows only the last ones. */
   async history(type: string, id: string): Promise<Life[]> {
@@ -299,35 +311,37 @@ export class App {
 
   async #bulk(type: string, lines: Line[]): Promise<(Receipt | DelayqError)[]> {
     const outcomes: (Receipt | DelayqError)[] = [];
-    let until = now() + this.#place.patience;
-    for (let [tries, open] = [0, [...lines.keys()]]; open.length; tries++) {
-      const sent = open;
-      const isOpen = new Set(sent);
-      const onLine = (text: string): void => {
-        const { line, problem, ...accepted } = JSON.parse(text) as Schemas["LineOutcome"];
-        const index = sent[line - 1]!;
-        outcomes[index] = problem ? failure(problem) : view<Receipt>(accepted);
-        if (!problem?.is_repeatable) isOpen.delete(index);
-        until = Math.max(until, now() + this.#place.patience * Number(!problem));
-      };
-      const body = sent.map((index) => JSON.stringify(lines[index])).join("\n");
-      let wait = backoff(tries);
+    const until = now() + this.#place.patience;
+    const failed = (index: number, error: DelayqError): void => {
+      const before = outcomes[index] as Partial<DelayqError> | undefined;
+      outcomes[index] = copy(error, error.isInDoubt || before?.isInDoubt === true);
+    };
+    for (let [tries, open] = [0, [...lines.keys()]]; ; tries++) {
+      const body = open.map((index) => JSON.stringify(lines[index])).join("\n");
+      const headers = { "content-type": "application/x-ndjson" };
       try {
-        const headers = { "content-type": "application/x-ndjson" };
-        await this.#ask("POST", `/types/${part(type)}/bulk`, { body, headers, onLine, until: () => 0 });
+        const call = { body, headers, extra: LARGE, until: () => 0 };
+        const said = new TextDecoder().decode((await this.#ask("POST", `/types/${part(type)}/bulk`, call)).body).split("\n");
+        open.forEach((index, place) => {
+          const { line: _, problem, ...accepted } = JSON.parse(said[place] || CUT_OFF) as Schemas["LineOutcome"];
+          if (problem) failed(index, failure(problem));
+          else outcomes[index] = view<Receipt>(accepted);
+        });
       } catch (error) {
         if (!(error instanceof DelayqError)) throw error;
-        for (const index of isOpen) outcomes[index] = error;
-        if (!error.isRepeatable) break;
+        for (const index of open) failed(index, error);
       }
-      open = sent.filter((index) => isOpen.has(index));
-      for (const index of open) wait = Math.max(wait, (outcomes[index] as DelayqError | undefined)?.retryAfter ?? 0);
-      if (open.length && now() + wait >= until) break;
-      if (open.length) await sleep(wait);
+      open = open.filter((index) => (outcomes[index] as Partial<DelayqError>).isRepeatable);
+      const wait = Math.max(backoff(tries), ...open.map((index) => (outcomes[index] as DelayqError).retryAfter ?? 0));
+      if (!open.length || now() + wait >= until) return outcomes;
+      await sleep(wait);
     }
-    const unknown = (): DelayqError => failure({ detail: "the answer ended early", isInDoubt: true, is_repeatable: true });
-    return lines.map((_, index) => outcomes[index] ?? unknown());
   }
+}
+
+function copy(error: DelayqError, isInDoubt: boolean): DelayqError {
+  const { kind: type, title, status, detail, isRepeatable: is_repeatable, retryAfter } = error;
+  return failure({ type, title, status, detail, is_repeatable, retry_after: retryAfter && retryAfter / 1000, isInDoubt });
 }
 
 /** A part of a path. */

@@ -23,8 +23,6 @@ export interface Call {
   until?: () => number;
   /** Looks at an answer, and throws if it is a refusal all the same. */
   check?: (answer: Answer) => void;
-  /** Takes the lines of an answer as they come; its time limit then is for each part of the answer. */
-  onLine?: (line: string) => void;
 }
 
 /** Where the server is, and how it is asked. @internal */
@@ -57,7 +55,7 @@ export function baseOf(text: string | undefined, namespace: string | undefined):
 
 /** One request. @throws DelayqError */
 async function once(place: Place, method: string, path: string, call: Call): Promise<Answer> {
-  const { query = {}, json, headers, extra = 0, signal, onLine } = call;
+  const { query = {}, json, headers, extra = 0, signal } = call;
   const url = new URL(place.base + path);
   for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, String(value));
   const ending = new AbortController();
@@ -79,16 +77,6 @@ async function once(place: Place, method: string, path: string, call: Call): Pro
       signal: ending.signal,
     });
     signal?.removeEventListener("abort", stop);
-    if (answer.ok && onLine && answer.body) {
-      let rest = "";
-      for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
-        timer.refresh();
-        const lines = (rest + part).split("\n");
-        rest = lines.pop()!;
-        lines.filter(Boolean).forEach(onLine);
-      }
-      return { status: answer.status, headers: answer.headers, body: new Uint8Array() };
-    }
     const body = new Uint8Array(await answer.arrayBuffer());
     if (!answer.ok) throw refusal(answer, new TextDecoder().decode(body));
     return { status: answer.status, headers: answer.headers, body };

@@ -92,15 +92,18 @@ export interface SendOptions {
   /** If the task runs now, it runs once more afterwards. */
   againIfRunning?: boolean;
 }
-/** A task of a `sendMany` or a batch. */
+/** A task of a `sendAll` or a batch. */
 export interface NewTask<M = unknown> extends SendOptions {
   type: string;
   message?: M;
 }
 
 const time = (at: Date | number | string | undefined): number | string | undefined => (at instanceof Date ? at.getTime() : at);
-const span = (length: Duration | undefined): Duration | undefined =>
-  typeof length === "number" ? Math.round(length) : length;
+function span(length: Duration | undefined): Duration | undefined {
+  // The server takes it for milliseconds, and a reader for seconds.
+  if (typeof length === "string" && /^[\d.\s]+$/.test(length)) throw new RangeError(`${length} has no unit: write such as ${length}s`);
+  return typeof length === "number" ? Math.round(length) : length;
+}
 
 /** The bytes or the JSON of a message. @internal */
 export function encoded(message: unknown): { body: Uint8Array | string; contentType?: string } {

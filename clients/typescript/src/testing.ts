@@ -211,7 +211,7 @@ class Store {
 
   #cancel(task: Kept): string {
     if (task.state === "running") task.cancel_requested = true;
-    else if (task.state === "done" || task.state === "expired") {
+    else if (["done", "expired", "dead"].includes(task.state)) {
       refuse(409, "finished", `${task.id} of ${task.type} has ended: it is ${task.state}`);
     } else if (task.state !== "cancelled") this.#end(task, "cancelled");
     task.again = undefined;

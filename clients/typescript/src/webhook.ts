@@ -27,6 +27,9 @@ export interface WebhookOptions<M = unknown> {
   raw?: boolean;
 }
 
+/** More than a message may be long. */
+const MOST_BYTES = 4 << 20;
+
 type Headerlike = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 /** What it returns is the reply of the task. `Dead` and `RetryAfter` do what they do in a worker. */
 type HookHandler<M> = (hook: Hook<M>) => unknown;
@@ -39,8 +42,10 @@ export class Webhook<M = unknown> {
 
   /** Takes the secret of the target, `whsec_..`, or several during a rotation. */
   constructor(secret: string | readonly string[], private readonly options: WebhookOptions<M> = {}) {
-    this.#keys = [secret].flat().map((one) => Buffer.from(one.replace(/^whsec_/, ""), "base64"));
-    if (!this.#keys.length || this.#keys.some((key) => !key.length)) throw new TypeError("secret: it is missing or empty");
+    const coded = [secret].flat().map((one) => one.trim().replace(/^whsec_/, ""));
+    const isSecret = (one: string): boolean => /^[A-Za-z0-9+/]+={0,2}$/.test(one);
+    if (!coded.length || !coded.every(isSecret)) throw new TypeError("secret: it is whsec_ and base64, as the target shows it once");
+    this.#keys = coded.map((one) => Buffer.from(one, "base64"));
     this.#tolerance = millis(options.tolerance ?? "5m");
   }
 
@@ -94,7 +99,9 @@ export class Webhook<M = unknown> {
       }
       if (!(read instanceof Uint8Array)) {
         const parts: Buffer[] = [];
-        for await (const part of request) parts.push(part as Buffer);
+        let size = 0;
+        for await (const part of request) if ((size += part.length) <= MOST_BYTES) parts.push(part as Buffer);
+        if (size > MOST_BYTES) return void response.writeHead(413).end();
         read = Buffer.concat(parts);
       }
       const { status, headers, body } = await this.#answer(handle, request.headers, read as Uint8Array);

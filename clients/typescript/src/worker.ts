@@ -61,7 +61,7 @@ const MOST_CLAIMED = 128;
 const CLAIM_WAIT = 30_000;
 const ERROR_LENGTH = 2000;
 /** How long handlers have after the stop signal, and the last requests after that. */
-const STOP_WAIT = 1000;
+const STOP_WAIT = 2000;
 const LAST_WAIT = 5000;
 /** How often it is looked whether the event loop stands still. */
 const TICK = 250;
@@ -132,7 +132,7 @@ class Attempt {
   #done(reply: unknown, then: Line[]): Ending {
     if (reply === undefined || reply === null) return { end: "done", then };
     if (reply instanceof Uint8Array) {
-      if (then.length) throw new Dead("a reply of bytes cannot go with follow-ups");
+      if (then.length) throw new TypeError("a reply of bytes cannot go with follow-ups");
       return { end: "done", reply };
     }
     return { end: "done", then, reply: JSON.parse(JSON.stringify(reply) ?? "null") };
@@ -142,16 +142,20 @@ class Attempt {
     if (this.#stops.cancelled.signal.aborted) return { end: "fail", error: "cancelled" };
     if (error instanceof Later) return { end: "release", after: millis(error.after) };
     if (error instanceof Dead) return { end: "dead", error: textOf(error.message) };
-    if (this.#stops.any.signal.aborted) return { end: "release" };
-    const { retry } = this.served;
-    const max_attempts = retry?.max;
     if (error instanceof RetryAfter) {
+      const max_attempts = this.served.retry?.max;
       return { end: "fail", error: textOf(error.message), after: millis(error.after), max_attempts };
     }
-    const ending: Ending = { end: "fail", error: textOf(error), max_attempts };
+    return this.#stops.any.signal.aborted ? { end: "release" } : this.#retried(error);
+  }
+
+  #retried(error: unknown): Ending {
+    const { retry } = this.served;
+    this.crew.log.warn(`delayq: ${this.task.type} ${this.task.id} (attempt ${this.task.attempt}) failed:`, error);
+    const ending: Ending = { end: "fail", error: textOf(error), max_attempts: retry?.max };
     if (!retry) return ending;
     const wait = retry.fixed ? retry.wait : Math.min(retry.maxWait, retry.wait * 2 ** Math.min(this.task.attempt - 1, 40));
-    return { ...ending, after: Math.round(wait * (0.9 + Math.random() / 5)) };
+    return { ...ending, after: Math.round(this.crew.isVirtual ? wait : wait * (0.9 + Math.random() / 5)) };
   }
 
   /** Reports the end until the answer is certain. */
@@ -166,7 +170,7 @@ class Attempt {
       if (error instanceof LockLost) crew.log.warn(`delayq: the end of ${name} does not count, its lock is lost`);
       else if (isRefused && ending.end !== "fail") {
         crew.log.error(`delayq: the end of ${name} is refused: ${error.detail}`);
-        await this.settle({ end: "fail", error: textOf(`its end was refused: ${error.detail}`) });
+        await this.settle(this.#retried(`its end was refused: ${error.detail}`)); // such as a reply that is too long
       } else crew.log.error(`delayq: it is unknown whether the end of ${name} was stored: ${error}`);
     }
   }
@@ -198,6 +202,7 @@ function textOf(error: unknown): string {
 
 /** Those who work: a loop of claims for each type. @internal */
 export class Crew {
+  isVirtual = false;
   readonly #loops = new Map<string, Promise<void>>();
   readonly #running = new Map<number, { attempt: Attempt; ended: Promise<void> }>();
   readonly #counts = new Map<Served, number>();
@@ -231,7 +236,7 @@ export class Crew {
     };
     if (typeof handler !== "function") throw new TypeError(`${type}: the handler is missing`);
     if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError("concurrency: a whole number, at least 1");
-    if (served.lock < 1000) throw new RangeError("lock: at least 1 s");
+    if (served.lock < 1000 || served.lock > 86_400_000) throw new RangeError("lock: 1 s to 24 h");
     if (retry) {
       const { max = 5, wait = 1000, maxWait = 600_000, fixed = false } = retry;
       if (!Number.isInteger(max) || max < 1) throw new RangeError("retry.max: a whole number, at least 1");
@@ -249,8 +254,9 @@ export class Crew {
     if (!this.#loops.has(served.type)) this.#loops.set(served.type, this.#loop(served));
   }
 
-  /** Runs an attempt without a lock that is extended. */
+  /** Runs an attempt for a test: without a lock that is extended, and with exact waits. */
   async perform(served: Served, task: Claimed): Promise<void> {
+    this.isVirtual = true;
     await new Attempt(this, served, task).run();
   }
 
@@ -312,7 +318,7 @@ export class Crew {
         failures = 0;
         for (const task of tasks) this.#begin(served, task, began);
         // A server that stops answers at once.
-        if (!tasks.length && now() - began < CLAIM_WAIT / 2) wait = backoff(2);
+        if (!tasks.length && now() - began < 1000) wait = 500;
       } catch (error) {
         if (stopping.aborted) break;
         if (failures++ === 0) this.log.error(`delayq: tasks of ${type} cannot be claimed, it is tried again: ${error}`);

@@ -23,6 +23,14 @@ after(async () => {
 sentences("server", { skip: leftOut, world: async () => ({ app: connect(), pass: (_, isSo) => until(isSo) }) });
 sentences("double", { skip: false, world: async () => { const app = new TestApp(); return { app, pass: (span) => app.advance(span) }; } });
 
+test("a span without a unit is refused, and the double waits exactly", async () => {
+  const app = new TestApp({ log: { warn() {}, error() {} } });
+  await assert.rejects(app.send("a", 1, { after: "30" }), /30s/);
+  app.task("a", { retry: { wait: "1m" } }, async (_, cx) => { if (cx.attempt === 1) throw new Error("no van"); });
+  await app.send("a", 1);
+  assert.deepEqual([await app.advance("59999ms"), await app.advance("1ms")], [1, 1]);
+});
+
 test("options are checked at once", () => {
   const token = "t";
   for (const url of ["", "delayq://x", "http://h/v1/a?b=1", "http://u:p@h", "h:1"]) assert.throws(() => new App({ url, token }), /DELAYQ_HTTP/);
@@ -128,7 +136,7 @@ test("a stop lets handlers finish, and gives back the rest", { skip: leftOut, ti
     await new Promise((_, reject) => cx.signal.addEventListener("abort", () => reject(cx.signal.reason)));
   });
   app.start();
-  await app.sendMany([{ type: "stop", message: 500, id: "quick" }, { type: "stop", message: 0, id: "slow" }, { type: "stop", message: 60_000, id: "deaf" }]);
+  await app.sendAll([{ type: "stop", message: 500, id: "quick" }, { type: "stop", message: 0, id: "slow" }, { type: "stop", message: 60_000, id: "deaf" }]);
   await until(async () => (await Promise.all(["quick", "slow", "deaf"].map((id) => app.find("stop", id)))).every((one) => one?.state === "running"));
   await app.stop("1s");
   assert.equal((await app.find("stop", "quick"))?.state, "done");
@@ -151,7 +159,7 @@ test("never more handlers than places, and every task once", { skip: leftOut, ti
     });
     app.start();
   }
-  await one.sendMany(Array.from({ length: 60 }, (_, index) => ({ type: "shared", message: index })));
+  await one.sendAll(Array.from({ length: 60 }, (_, index) => ({ type: "shared", message: index })));
   await until(() => runs.size === 60);
   assert.ok([...runs.values()].every((count) => count === 1));
 });

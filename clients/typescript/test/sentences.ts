@@ -57,7 +57,7 @@ export function sentences(title: string, options: { skip: string | false; world:
 
   sentence("many are sent, each with an outcome", async ({ app }, type) => {
     const tasks = Array.from({ length: 30 }, (_, index) => ({ type: index === 7 ? "bad type" : type, message: index, id: `n${index}`, after: "1h" }));
-    const outcomes = await app.sendMany(tasks);
+    const outcomes = await app.sendAll(tasks);
     assert.equal(outcomes.length, 30);
     outcomes.forEach((one, index) => {
       if (index === 7) assert.ok(one instanceof InvalidInput);
@@ -132,12 +132,12 @@ export function sentences(title: string, options: { skip: string | false; world:
     await app.send(type, "first");
     await pass("500ms", () => done.length === 2);
     assert.deepEqual(done, ["first", "second"]);
-    const batch = await app.batch(`batch.${type}`, { tasks: [{ type, message: "a" }, { type, message: "b" }], then: { type, message: "report" } });
+    const batch = await app.sendBatch(`batch.${type}`, { tasks: [{ type, message: "a" }, { type, message: "b" }], then: { type, message: "report" } });
     assert.deepEqual(batch.ids, [`batch.${type}/0`, `batch.${type}/1`]);
-    assert.ok(await app.batchState(`batch.${type}`));
+    assert.ok(await app.batch(`batch.${type}`));
     await pass("4s", () => done.length === 6);
     assert.deepEqual(done.slice(2).sort(), ["a", "b", "report", 2].sort());
-    assert.equal(await app.batchState("unknown"), null);
+    assert.equal(await app.batch("unknown"), null);
   });
 
   sentence("debounce, throttle and again", async ({ app, pass }, type) => {
@@ -156,12 +156,12 @@ export function sentences(title: string, options: { skip: string | false; world:
 
   sentence("recurring tasks are declared, paused and removed", async ({ app }, type) => {
     const id = `r.${type}`;
-    const set = await app.recurring.set(id, { type, every: "15m", message: { a: 1 } });
+    const set = await app.setRecurring(id, { type, every: "15m", message: { a: 1 } });
     assert.deepEqual([set.id, set.every, set.message, set.nextAt!.getTime() % 900_000], [id, "15m", { a: 1 }, 0]);
-    assert.equal((await app.recurring.pause(id)).paused, true);
-    assert.equal((await app.recurring.resume(id)).paused, false);
-    assert.ok((await app.recurring.list()).some((one) => one.id === id));
-    assert.deepEqual([await app.recurring.remove(id), await app.recurring.remove(id)], [true, false]);
-    await assert.rejects(app.recurring.set(id, { type, every: "often" }), InvalidInput);
+    assert.equal((await app.pauseRecurring(id)).paused, true);
+    assert.equal((await app.resumeRecurring(id)).paused, false);
+    assert.ok((await app.listRecurring()).some((one) => one.id === id));
+    assert.deepEqual([await app.removeRecurring(id), await app.removeRecurring(id)], [true, false]);
+    await assert.rejects(app.setRecurring(id, { type, every: "often" }), InvalidInput);
   });
 }

@@ -17,7 +17,7 @@ test("an attempt is linked to the span that sent its task", async () => {
   await trace.getTracer("test").startActiveSpan("request", async (span) => {
     await app.send("traced", false);
     await app.send("traced", true, { id: "own" });
-    await app.sendMany([{ type: "many", message: 1 }]);
+    await app.sendAll([{ type: "many", message: 1 }]);
     span.end();
   });
   const [sent, own, many] = await app.tasks();

@@ -68,6 +68,8 @@ test("a middleware reads the body itself, or takes that of express.raw", async (
   const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
   assert.equal((await fetch(url, { method: "POST", headers: signed('"é"', [one]), body: '"é"' })).status, 204);
   assert.equal((await fetch(url, { method: "POST", headers: signed('"é"', [one]), body: '"e"' })).status, 401);
+  assert.equal((await fetch(url, { method: "POST", body: Buffer.alloc(5 << 20) })).status, 413);
+  for (const secret of ["", "whsec_", "no secret", []]) assert.throws(() => new Webhook(secret), /whsec_/);
   let status = 0;
   const response = { writeHead: (code: number) => ((status = code), response), end: () => {} };
   await middleware({ headers: signed("7", [one]), body: Buffer.from("7") } as never, response as never);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import json
 import os
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Union
 
 from . import tracing
 from .context import log
-from .errors import DelayqError, NotFound, lost, of_answer
+from .errors import DelayqError, NotFound, Unavailable, lost, of_answer
 from .handler import Around, Handler
 from .transport import Backoff, LoopThread, Transport, address, repeats, segment
 from .values import (
@@ -38,6 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Operation = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 Sent = Union[Receipt, DelayqError]
 LINES, LINE_BYTES = 1000, 1 << 20
+LARGE = 50  # seconds that a large request may take beyond the time limit of others
 
 
 def blocking(work: Operation[P, T]) -> Callable[Concatenate[Any, P], T]:
@@ -138,16 +140,18 @@ class App:
         is_traced = job.id is None or self._trace_own_ids
         return job.with_id(tracing.of_current_span() if is_traced else {})
 
-    async def _send_many(self, jobs: Iterable[Job]) -> list[Sent]:
+    async def _send_all(self, jobs: Iterable[Job]) -> list[Sent]:
         """Sends many tasks. Each has a receipt or an error, in the order of the tasks."""
         jobs = [self._ready(job) for job in jobs]
         lines = [json.dumps(job.line(typed=False)).encode() + b"\n" for job in jobs]
-        answers: list[Sent] = [lost("there was no answer", True)] * len(jobs)
+        answers: list[Sent] = [lost("it was not sent", False)] * len(jobs)
         end, backoff = time.monotonic() + self._transport.patience, Backoff()
         while True:
             left = [index for index, answer in enumerate(answers) if repeats(answer)]
             for chunk in chunks(left, jobs, lines):
                 await self._send_chunk(jobs[chunk[0]].type, chunk, lines, answers)
+                if isinstance(answers[chunk[-1]], Unavailable):
+                    break  # the others fare no better
             again = [answer for answer in answers if repeats(answer)]
             wait = max(map(backoff.next, again[:1] + again[-1:]), default=0)
             if not again or time.monotonic() + wait > end:
@@ -161,17 +165,21 @@ class App:
         body, said = b"".join(lines[index] for index in chunk), b""
         problem: DelayqError = lost("there was no answer for it", True)
         try:
-            sent = self._transport.once("POST", path, content=body, headers=headers, longer=20)
+            sent = self._transport.once("POST", path, content=body, headers=headers, longer=LARGE)
             said = (await sent).content
         except DelayqError as error:
             problem = error
-        for index in chunk:
-            answers[index] = problem
+        found: dict[int, Sent] = dict.fromkeys(chunk, problem)
         for facts in map(json.loads, said.splitlines()):
             index, refusal = chunk[min(facts["line"], len(chunk)) - 1], facts.get("problem")
-            answers[index] = (
+            found[index] = (
                 of_answer(refusal["status"], refusal) if refusal else read(Receipt, facts)
             )
+        for index, answer in found.items():
+            if isinstance(answer, DelayqError):
+                answer = copy.copy(answer)
+                answer.is_in_doubt |= getattr(answers[index], "is_in_doubt", False)
+            answers[index] = answer
 
     # Tasks that were sent.
 
@@ -233,15 +241,15 @@ class App:
 
     # Batches and recurring tasks.
 
-    async def _batch(
+    async def _send_batch(
         self, name: str, tasks: Iterable[Job], then: Job, *, wait_for_dead: bool = False
     ) -> Batch:
         """Sends tasks of any types, and one more that is created once all of them have ended."""
         form: dict[str, Any] = {"tasks": [job.line() for job in tasks], "then": then.line()}
         form["wait_for_dead"], path = wait_for_dead, f"/batches/{segment(name)}"
-        return read(Batch, await self._call("PUT", path, json=form, longer=50))
+        return read(Batch, await self._call("PUT", path, json=form, longer=LARGE))
 
-    async def _batch_state(self, name: str) -> BatchState | None:
+    async def _batch(self, name: str) -> BatchState | None:
         """How far a batch is, or None if it is unknown or forgotten."""
         try:
             return read(BatchState, await self._call("GET", f"/batches/{segment(name)}"))
@@ -250,7 +258,7 @@ class App:
 
     async def _cancel_batch(self, name: str) -> int:
         """Cancels what has not ended of a batch, and says how many; no task follows then."""
-        said = await self._call("DELETE", f"/batches/{segment(name)}", longer=50)
+        said = await self._call("DELETE", f"/batches/{segment(name)}", longer=LARGE)
         return int(said["changed"])
 
     async def _set_recurring(
@@ -278,7 +286,7 @@ class App:
             return False
         return True
 
-    async def _recurring(self) -> list[Recurring]:
+    async def _list_recurring(self) -> list[Recurring]:
         """The recurring tasks that were declared to the server."""
         params: dict[str, Any] = {"limit": 128}
         found: list[Recurring] = []
@@ -290,7 +298,7 @@ class App:
             params["cursor"] = page["next"]
 
     send, asend = blocking(_send), awaited(_send)
-    send_many, asend_many = blocking(_send_many), awaited(_send_many)
+    send_all, asend_all = blocking(_send_all), awaited(_send_all)
     cancel, acancel = blocking(_cancel), awaited(_cancel)
     reschedule, areschedule = blocking(_reschedule), awaited(_reschedule)
     run_now, arun_now = blocking(_run_now), awaited(_run_now)
@@ -298,14 +306,14 @@ class App:
     find, afind = blocking(_find), awaited(_find)
     reply, areply = blocking(_reply), awaited(_reply)
     history, ahistory = blocking(_history), awaited(_history)
+    send_batch, asend_batch = blocking(_send_batch), awaited(_send_batch)
     batch, abatch = blocking(_batch), awaited(_batch)
-    batch_state, abatch_state = blocking(_batch_state), awaited(_batch_state)
     cancel_batch, acancel_batch = blocking(_cancel_batch), awaited(_cancel_batch)
     set_recurring, aset_recurring = blocking(_set_recurring), awaited(_set_recurring)
     pause_recurring, apause_recurring = blocking(_pause_recurring), awaited(_pause_recurring)
     resume_recurring, aresume_recurring = blocking(_resume_recurring), awaited(_resume_recurring)
     remove_recurring, aremove_recurring = blocking(_remove_recurring), awaited(_remove_recurring)
-    recurring, arecurring = blocking(_recurring), awaited(_recurring)
+    list_recurring, alist_recurring = blocking(_list_recurring), awaited(_list_recurring)
 
     # Working.
 

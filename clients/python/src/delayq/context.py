@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import tracing
 from .values import Job, Span, message_of, moment, seconds
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ class Context:
 
     def then(self, type: str, message: Any = None, **options: Unpack[Options]) -> None:
         """Sends a task when this one is done, and only then, in the same request."""
-        self._follow_ups.append(Job(type, message, **options))
+        job = Job(type, message, **options)
+        if job.id is None:
+            job.headers = {**tracing.of_current_span(), **job.headers}
+        self._follow_ups.append(job)
 
     def sleep(self, span: Span) -> None:
         """Sleeps in a handler that is no coroutine. Raises `Stopped` when it shall stop."""

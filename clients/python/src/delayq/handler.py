@@ -72,8 +72,11 @@ class Handler:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task:
             cx.on_stop(lambda reason: loop.call_soon_threadsafe(task.cancel, reason))
-        with ExitStack() as stack:
-            return await self.function(**self.arguments(cx, around, stack))
+        try:
+            with ExitStack() as stack:
+                return await self.function(**self.arguments(cx, around, stack))
+        except (SystemExit, KeyboardInterrupt) as error:  # these would end the event loop
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def report(self, cx: Context, result: Any, error: BaseException | None) -> Report:
         """What the end of the function means for the task."""
@@ -82,8 +85,6 @@ class Handler:
                 return done(cx, result)
             except InvalidInput as reason:
                 error = reason
-        if cx.stop_reason in ("shutdown", "lost"):
-            return RELEASE
         if cx.stop_reason == "cancelled":
             return failed("cancelled")
         if isinstance(error, Later):
@@ -91,10 +92,12 @@ class Handler:
         if isinstance(error, Dead):
             log.warning("%s: it is dead: %s", cx, error)
             return failed(str(error), dead="true")
-        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         if isinstance(error, RetryAfter):
             log.warning("%s failed, and comes again in %s: %s", cx, error.after, error)
             return self.retried(cx, str(error), millis(error.after))
+        if cx.stop_reason:  # it was told to end
+            return RELEASE
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         log.warning("%s failed: %s", cx, text, exc_info=error)
         return self.retried(cx, text)
 

@@ -21,14 +21,13 @@ from .values import EPOCH, MS, Retry, Span, millis, moment
 
 T = TypeVar("T")
 ENDED = ("done", "cancelled", "expired")
-OPEN = ("scheduled", "dead")
 YEARS = 10 * 365 * 86_400_000
 
 
 class TestApp(App):
     """Keeps what is sent. `advance` runs what is due meanwhile, with the handlers of the app.
 
-    Batches and recurring tasks, the history, locks and limits of a server are not there.
+    Batches and recurring tasks, locks, and the limits of a server are not there.
     """
 
     __test__ = False  # no class of tests, for pytest
@@ -53,7 +52,7 @@ class TestApp(App):
         while task := store.next(self._handlers, end):
             store.now = max(store.now, task["due_at"])
             if task.get("expires_at", store.now) < store.now:
-                task["state"] = "expired"
+                store.finish(task, "expired")
                 continue
             await self._attempt(task, self._handlers[task["type"]])
             attempts += 1
@@ -179,6 +178,7 @@ class Store:
             if "debounce" in params and old["state"] == "scheduled":
                 new["submitted_at"] = old["submitted_at"]
             outcome = "replaced"
+        new["lives"] = old["lives"] if old else []
         self.tasks[task_type, id] = new
         return {"id": id, "outcome": outcome, "due_at": due_at, "durability": "memory"}
 
@@ -207,16 +207,18 @@ class Store:
     ) -> httpx.Response:  # fmt: skip
         state, name = task["state"], f"{task['id']} of {task['type']}"
         if what == "GET":
-            hidden = ("content", "request", "again", "reply")
+            hidden = ("content", "request", "again", "reply", "lives")
             shown = {key: one for key, one in task.items() if key not in hidden}
             shown["message_base64"] = base64.b64encode(task["content"]).decode()
             return answer(200, {**shown, "at": task.get("ended_at", task["due_at"])})
         if what == "GET reply":
             return self.replied(task)
-        if what == "DELETE" and state in ("running", "scheduled", "dead", "cancelled"):
+        if what == "GET history":
+            return answer(200, {"lives": task.get("lives", [])})
+        if what == "DELETE" and state in ("running", "scheduled", "cancelled"):
             task["cancel_requested"] = state == "running"
-            if state != "running":
-                task["state"] = "cancelled"
+            if state == "scheduled":
+                self.finish(task, "cancelled")
             return answer(200, {"outcome": "running" if state == "running" else "cancelled"})
         if state != "scheduled":
             kind = "running" if state == "running" else "finished"
@@ -254,6 +256,12 @@ class Store:
         cx.message = task["content"]
         return cx
 
+    def finish(self, task: dict[str, Any], state: str) -> None:
+        task.update(state=state, ended_at=self.now)
+        life = {"outcome": state, "ended_at": self.now, "attempts": task["attempt"]}
+        more = {"submitted_at": task["submitted_at"], "error": task.get("last_error")}
+        task["lives"].insert(0, life | more)
+
     def end(self, task: dict[str, Any], report: Report) -> None:
         """Carries out the end of an attempt."""
         what, parts = report
@@ -282,11 +290,11 @@ class Store:
         if task["cancel_requested"] and task["state"] == "scheduled":
             task["state"] = "cancelled"
         if task["state"] != "scheduled":
-            task["ended_at"] = self.now
+            self.finish(task, task["state"])
             if "again" in task and task["state"] != "cancelled":
                 again = task["again"]
                 again["due_at"] = max(again["due_at"], self.now)
-                self.tasks[task["type"], task["id"]] = again
+                self.tasks[task["type"], task["id"]] = again | {"lives": task["lives"]}
 
 
 def millis_of(span: str | int) -> int:

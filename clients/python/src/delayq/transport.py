@@ -65,6 +65,8 @@ def address(url: str | None, token: str | None, namespace: str | None) -> tuple[
         raise InvalidInput("no address: give url, such as http://HOST:7880, or set DELAYQ_HTTP")
     if not token:
         raise InvalidInput("no token: give token, or set DELAYQ_TOKEN")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise InvalidInput("the token has a blank or another character that no token has")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{parts.scheme or url}: this is no address of HTTP: write http://HOST:PORT")
@@ -80,6 +82,8 @@ def address(url: str | None, token: str | None, namespace: str | None) -> tuple[
 
 def segment(text: str) -> str:
     """A part of a path. The ids . and .. would be steps in it."""
+    if not text:
+        raise InvalidInput("a type, an id or a name is empty")
     return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
@@ -138,7 +142,8 @@ class Transport:
         except asyncio.TimeoutError:
             raise lost(f"no answer within {span:g} s", True) from None
         except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError) as error:
-            raise InvalidInput(f"this cannot be sent: {error}") from error
+            text = f"this cannot be sent: {error} (headers are of visible ASCII)"
+            raise InvalidInput(text) from error
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             if "SSL:" in said:

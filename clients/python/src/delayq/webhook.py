@@ -17,9 +17,9 @@ from .values import Span, seconds
 
 @dataclass(frozen=True)
 class Hook:
-    """A task that the server has pushed. `key` is the same in every attempt of the task."""
+    """A task that the server has pushed. `webhook_id` is the same in every attempt of the task."""
 
-    key: str
+    webhook_id: str
     type: str
     id: str
     attempt: int

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .context import Context, log
-from .errors import DelayqError, InvalidInput, LimitExceeded, LockLost, lost
-from .handler import RELEASE, Around, Handler, Report, failed
+from .errors import DelayqError, LockLost, lost
+from .handler import RELEASE, Around, Handler, Report
 from .transport import Backoff, LoopThread, Transport, checked, repeats, segment
 
 WAIT, MOST = 30, 128  # of a claim: seconds, tasks
@@ -209,24 +209,26 @@ class Attempt:
         """Extends the lock every third of its time, until it is lost."""
         params = {"lock": self.lock, "lock_for": self.handler.lock}
         span = self.handler.lock / 1000
-        wait = span / 3
+        wait, backoff = span / 3, Backoff()
         while True:
             await asyncio.sleep(min(wait, self.until - time.monotonic()))
             asked_at = time.monotonic()
             if asked_at >= self.until:
                 return self.lose("no extension was answered in time")
+            # Half of what is left, so that a connection that hangs does not cost the lock.
+            most = max(0.5, (self.until - asked_at) / 2)
             try:
                 sent = self.transport.once("POST", f"{self.path}/extend", params=params)
-                answer = await asyncio.wait_for(sent, self.until - asked_at)
+                said = (await asyncio.wait_for(sent, most)).json()["outcome"]
             except LockLost as error:
                 return self.lose(error.detail)
-            except (DelayqError, asyncio.TimeoutError) as error:
+            except Exception as error:  # also the page of a proxy
                 level = logging.WARNING if wait == span / 3 else logging.DEBUG
                 log.log(level, "%s: its lock was not extended: %s", self.cx, error)
-                wait = span / 20
+                wait = backoff.next(error)
                 continue
-            self.until, wait = asked_at + span, span / 3
-            if answer.json()["outcome"] == "cancel_requested":
+            self.until, wait, backoff = asked_at + span, span / 3, Backoff()
+            if said == "cancel_requested":
                 self.cx._stop("cancelled")
 
     def lose(self, why: str) -> None:
@@ -243,12 +245,9 @@ class Attempt:
         except LockLost as error:
             log.warning("%s: its end was not taken: %s", self.cx, error)
         except DelayqError as error:
-            text = f"its reply or a follow-up was refused: {error}"
-            if repeats(error) or not what.startswith("done"):
+            text = f"its end was refused: {error}"  # such as a reply that is too long
+            if repeats(error) or what == "fail":
                 log.error("%s: it is unknown whether its end was taken: %s", self.cx, error)
-            elif isinstance(error, (InvalidInput, LimitExceeded)):
-                log.error("%s: it is dead: %s", self.cx, text)
-                await self.settle(*failed(text, dead="true"))
             else:
                 log.error("%s failed: %s", self.cx, text)
                 await self.settle(*self.handler.retried(self.cx, text))

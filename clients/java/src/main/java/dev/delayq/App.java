@@ -32,6 +32,8 @@ import java.util.regex.Pattern;
 public class App implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger("dev.delayq");
     private static final Duration SLICE = Duration.ofSeconds(30);
+    /** What a large request may take beyond the time limit of others. */
+    static final Duration LARGE = Duration.ofSeconds(50);
 
     private static final boolean IS_TRACED = isTraced();
 
@@ -40,6 +42,7 @@ public class App implements AutoCloseable {
     final ThreadFactory threads;
     final ScheduledExecutorService timer;
     private final Duration grace;
+    private final boolean traceOwnIds;
     final List<Worker<?>> workers = new CopyOnWriteArrayList<>();
     private final List<Handler.Around> arounds = new CopyOnWriteArrayList<>();
     private boolean isStarted;
@@ -64,6 +67,7 @@ public class App implements AutoCloseable {
         mapper = options.mapper;
         threads = options.threads;
         grace = options.grace;
+        traceOwnIds = options.traceOwnIds;
         timer = wire instanceof Memory ? null : Executors.newSingleThreadScheduledExecutor(App::daemon);
         if (IS_TRACED) arounds.add(Tracing::around);
     }
@@ -98,6 +102,7 @@ public class App implements AutoCloseable {
         private Duration patience = Duration.ofSeconds(30);
         private Duration grace = Duration.ofSeconds(20);
         private ObjectMapper mapper = Json.MESSAGES;
+        private boolean traceOwnIds;
         private ThreadFactory threads = work -> new Thread(work, "delayq-task");
 
         private Builder() {}
@@ -135,6 +140,12 @@ public class App implements AutoCloseable {
         /** How long running handlers have to end once the app stops; 20 s. */
         public Builder grace(Duration grace) {
             this.grace = grace;
+            return this;
+        }
+
+        /** Sends the trace context also with ids of your own. The same id sent by another request is then another task. */
+        public Builder traceOwnIds(boolean traceOwnIds) {
+            this.traceOwnIds = traceOwnIds;
             return this;
         }
 
@@ -204,7 +215,7 @@ public class App implements AutoCloseable {
     /** Sends a task; the future ends with the receipt or a {@link DelayqException}. */
     public CompletableFuture<Receipt> sendAsync(Task task) {
         try {
-            return client.call(creation(traced(task.named())), client.timeout())
+            return client.call(creation(traced(task).named()), client.timeout())
                     .thenApply(answer -> Json.read(answer.body(), Receipt.class));
         } catch (DelayqException invalid) {
             return CompletableFuture.failedFuture(invalid);
@@ -228,8 +239,9 @@ public class App implements AutoCloseable {
         return new Request(isNamed ? "PUT" : "POST", path + query, headers, task.body(mapper));
     }
 
-    private static Task traced(Task task) {
-        return IS_TRACED ? Tracing.inject(task) : task;
+    /** A task with an id of its own is recognised by its headers, too: from another span it would be a conflict. */
+    Task traced(Task task) {
+        return IS_TRACED && (traceOwnIds || task.id() == null) ? Tracing.inject(task) : task;
     }
 
     /** Sends a task, and waits for the reply of its worker: see {@link #reply}. */
@@ -239,8 +251,8 @@ public class App implements AutoCloseable {
     }
 
     /** Sends many tasks, and says for each, in order, what became of it. */
-    public List<SendResult> sendMany(List<Task> tasks) {
-        return new Bulk(this).send(tasks.stream().map(task -> traced(task.named())).toList());
+    public List<SendResult> sendAll(List<Task> tasks) {
+        return new Bulk(this).send(tasks.stream().map(task -> traced(task).named()).toList());
     }
 
     /**
@@ -254,9 +266,9 @@ public class App implements AutoCloseable {
             Duration slice = Duration.ofMillis(Math.min(left, SLICE.toMillis()));
             Request request = Request.of("GET", place(type, id) + "/reply?wait=" + slice.toMillis());
             Answer answer = Client.await(client.call(request, client.timeout().plus(slice)));
-            if (answer.status() == 200) return new Reply(false, answer.header().apply("content-type"), answer.body());
-            if (answer.status() == 204) return new Reply(false, null, null);
-            if (left <= slice.toMillis()) return new Reply(true, null, null);
+            if (answer.status() == 200) return new Reply(State.DONE, answer.header().apply("content-type"), answer.body());
+            if (answer.status() == 204) return new Reply(State.DONE, null, null);
+            if (left <= slice.toMillis()) return new Reply(State.PENDING, null, null);
         }
     }
 
@@ -325,8 +337,8 @@ public class App implements AutoCloseable {
     /** Sends many tasks, and one more once all of them have ended. */
     public Batch.Sent sendBatch(String name, List<Task> tasks, Task then) {
         Map<String, Object> form = new LinkedHashMap<>();
-        form.put("tasks", tasks.stream().map(task -> traced(task).line(mapper, true)).toList());
-        form.put("then", traced(then).line(mapper, true));
+        form.put("tasks", tasks.stream().map(task -> task.line(mapper, true)).toList());
+        form.put("then", then.line(mapper, true));
         return client.ask(Request.json("PUT", "/batches/" + Json.part(name), form), Batch.Sent.class);
     }
 
@@ -463,11 +475,10 @@ public class App implements AutoCloseable {
         }
         if (isIdle(grace)) return;
         running().forEach(attempt -> attempt.stop(Stop.SHUTDOWN));
-        if (isIdle(Duration.ofSeconds(1))) return;
+        if (isIdle(Duration.ofSeconds(2))) return;
         var back = running().stream().map(Attempt::giveBack).toArray(CompletableFuture[]::new);
-        CompletableFuture.allOf(back).completeOnTimeout(null, 4, java.util.concurrent.TimeUnit.SECONDS)
+        CompletableFuture.allOf(back).completeOnTimeout(null, 5, java.util.concurrent.TimeUnit.SECONDS)
                 .exceptionally(error -> null).join();
-        isIdle(Duration.ofSeconds(back.length == 0 ? 0 : 2));
     }
 
     private List<Attempt> running() {

@@ -44,6 +44,8 @@ final class Attempt implements TaskContext, Runnable {
     private final AtomicBoolean isReported = new AtomicBoolean();
     private volatile long lockEnd;
     private volatile boolean isOver;
+    /** Extensions that have failed since the last good one; they come one after the other. */
+    private volatile int failures;
     private Thread handling;
 
     Attempt(App app, Worker<?> worker, Claimed task, long lockedSince) {
@@ -90,11 +92,12 @@ final class Attempt implements TaskContext, Runnable {
         long now = System.nanoTime();
         if (lockEnd - now > worker.options.lock().toNanos() / 3) return true;
         try {
-            Client.await(app.client.call(extension(), app.client.timeout()));
+            Client.await(app.client.once(extension(), app.client.timeout()));
             lockEnd = now + worker.options.lock().toNanos();
             return true;
         } catch (DelayqException error) {
             app.log(WARNING, this + " is not started, because its lock is not certain: " + error.getMessage(), null);
+            if (!(error instanceof DelayqException.LockLost)) report(End.of("release", "", ""));
             return false;
         }
     }
@@ -119,20 +122,23 @@ final class Attempt implements TaskContext, Runnable {
             stop(Stop.LOST);
             return;
         }
-        Duration left = Duration.ofNanos(lockEnd - now);
-        Duration timeout = left.compareTo(app.client.timeout()) < 0 ? left : app.client.timeout();
-        app.client.once(extension(), timeout).whenComplete((answer, thrown) -> {
+        // Half of what is left, so that a connection that hangs does not cost the lock.
+        long half = Math.max(500, (lockEnd - now) / 2_000_000);
+        Duration timeout = Duration.ofMillis(Math.min(half, app.client.timeout().toMillis()));
+        var said = app.client.once(extension(), timeout)
+                .thenApply(answer -> Json.read(answer.body(), Answered.class).outcome());
+        said.whenComplete((outcome, thrown) -> {
             if (thrown == null) {
                 lockEnd = now + worker.options.lock().toNanos();
+                failures = 0;
                 extendIn(lock / 3);
-                String outcome = Json.read(answer.body(), Answered.class).outcome();
-                if (outcome.equals("cancel_requested")) stop(Stop.CANCELLED);
+                if ("cancel_requested".equals(outcome)) stop(Stop.CANCELLED);
             } else if (Client.unwrap(thrown) instanceof DelayqException.LockLost) {
                 stop(Stop.LOST);
             } else {
                 app.log(DEBUG, this + ": its lock is not extended", thrown);
                 long rest = Math.max(0, (lockEnd - System.nanoTime()) / 1_000_000 + 1);
-                extendIn(Math.min(rest, Math.min(1000, lock / 10)));
+                extendIn(Math.min(rest, Client.backoff(failures++)));
             }
         });
     }
@@ -165,11 +171,12 @@ final class Attempt implements TaskContext, Runnable {
         if (isCancelled()) return End.of("fail", "", "cancelled");
         if (failure instanceof Dead) return End.of("fail", "&dead=true", cut(failure.getMessage()));
         if (failure instanceof Later later) return End.of("release", "&after=" + later.after.toMillis(), "");
-        if (stops.contains(Stop.SHUTDOWN)) return End.of("release", "", "");
+        if (stops.contains(Stop.SHUTDOWN) && !(failure instanceof RetryAfter)) return End.of("release", "", "");
         return failed(failure);
     }
 
     private End failed(Throwable failure) {
+        app.log(WARNING, this + " failed", failure);
         Retry retry = worker.options.retry();
         String query = retry == null ? "" : "&max_attempts=" + retry.max();
         if (failure instanceof RetryAfter error) {
@@ -210,9 +217,10 @@ final class Attempt implements TaskContext, Runnable {
         } catch (DelayqException.LockLost lost) {
             app.log(WARNING, this + " had lost its lock: its end is not stored", null);
         } catch (DelayqException refused) {
-            boolean isUnknown = Client.isRepeated(refused) || (end.what.equals("fail") && end.query.isEmpty());
+            boolean isUnknown = Client.isRepeated(refused) || end.what.equals("fail");
             app.log(isUnknown ? ERROR : WARNING, this + ": its end is not stored: " + refused.getMessage(), null);
-            if (!isUnknown) report(End.of("fail", "", cut("the end was refused: " + refused.getMessage())));
+            // Such as a reply that is too long.
+            if (!isUnknown) report(failed(new IllegalStateException("its end was refused: " + refused.getMessage())));
         }
     }
 
@@ -274,7 +282,7 @@ final class Attempt implements TaskContext, Runnable {
 
     @Override
     public synchronized void then(Task next) {
-        followUps.add(next);
+        followUps.add(app.traced(next));
     }
 
     @Override

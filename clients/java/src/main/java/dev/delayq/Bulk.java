@@ -22,6 +22,8 @@ final class Bulk {
 
     private final App app;
     private SendResult[] results;
+    /** The server was not reached within the patience. */
+    private DelayqException away;
 
     Bulk(App app) {
         this.app = app;
@@ -59,6 +61,10 @@ final class Bulk {
 
     /** Sends these lines, and again those whose end is not certain, until the patience is over. */
     private void sendSome(String type, List<Integer> some, byte[][] lines) {
+        if (away != null) {
+            for (int at : some) results[at] = new SendResult(null, away.inDoubt(false));
+            return;
+        }
         long end = System.nanoTime() + app.client.patience().toNanos();
         List<Integer> open = some;
         for (int tries = 0; !open.isEmpty(); tries++) {
@@ -70,9 +76,10 @@ final class Bulk {
             Map<String, String> headers = Map.of("Content-Type", "application/x-ndjson");
             var request = new Request("POST", "/types/" + Json.part(type) + "/bulk", headers, body.toByteArray());
             try {
-                read(open, Client.await(app.client.call(request, app.client.timeout(), () -> end)));
+                read(open, Client.await(app.client.call(request, app.client.timeout().plus(App.LARGE), () -> end)));
             } catch (DelayqException error) {
                 for (int at : open) results[at] = new SendResult(null, error);
+                if (error instanceof DelayqException.Unavailable) away = error;
                 return;
             }
             List<Integer> again = open.stream().filter(at -> isOpen(results[at])).toList();

@@ -111,6 +111,8 @@ record Client(Wire wire, Duration timeout, Duration patience) {
             String text = new String(answer.body(), java.nio.charset.StandardCharsets.UTF_8);
             text = "status " + answer.status() + ": " + text.substring(0, Math.min(200, text.length()));
             said = new Problem(null, answer.status(), "no problem of delayq", text, answer.status() >= 500, null);
+            // It says nothing about a task.
+            if (answer.status() == 404) return new DelayqException(said, false, null);
         }
         String after = answer.header().apply("retry-after");
         boolean isNumber = after != null && after.matches("\\d{1,6}");
@@ -127,7 +129,8 @@ record Client(Wire wire, Duration timeout, Duration patience) {
     }
 
     Answer ask(Request request) {
-        return await(call(request, timeout));
+        boolean isLarge = request.path().startsWith("/batches");
+        return await(call(request, isLarge ? timeout.plus(App.LARGE) : timeout));
     }
 
     <T> T ask(Request request, Class<T> type) {

@@ -124,6 +124,13 @@ public class DelayqException extends RuntimeException {
         }
     }
 
+    /** A web hook is not signed with one of the secrets, or is too old. */
+    public static final class InvalidSignature extends DelayqException {
+        InvalidSignature(Problem problem) {
+            super(problem, false, null);
+        }
+    }
+
     /** The lock of an attempt is lost: another worker may have the task. */
     public static final class LockLost extends DelayqException {
         LockLost(Problem problem, boolean inDoubt, Throwable cause) {

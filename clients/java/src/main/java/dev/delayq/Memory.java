@@ -24,6 +24,8 @@ final class Memory implements Wire {
     volatile long now = Instant.parse("2030-01-01T00:00:00Z").toEpochMilli();
     private long fence;
     private final Map<String, Stored> tasks = new LinkedHashMap<>();
+    /** The ended lives of all tasks, the latest first. */
+    private final List<Map<String, Object>> lives = new ArrayList<>();
     private final Map<String, Members> batches = new LinkedHashMap<>();
 
     private static final class Stored {
@@ -304,6 +306,10 @@ final class Memory implements Wire {
     private void finish(Stored task, String state) {
         task.state = state;
         task.at = now;
+        Map<String, Object> life = new LinkedHashMap<>(Map.of("type", task.type, "id", task.id, "outcome", state,
+                "submitted_at", task.submittedAt, "due_at", task.dueAt, "ended_at", now, "attempts", task.attempt));
+        life.put("error", task.lastError);
+        lives.add(0, life);
         Map<String, String> again = task.again;
         task.again = null;
         task.isCancelRequested = false;
@@ -322,6 +328,10 @@ final class Memory implements Wire {
                 if (what.equals("message")) task.message = body;
                 else task.at = task.dueAt = query.containsKey("at") ? Math.max(now, Long.parseLong(query.get("at"))) : now + span(query, "delay");
                 return said(200, Map.of("due_at", task.dueAt));
+            }
+            case "history" -> {
+                return said(200, Map.of("lives", lives.stream()
+                        .filter(life -> life.get("type").equals(task.type) && life.get("id").equals(task.id)).toList()));
             }
             case "reply" -> {
                 return reply(task);

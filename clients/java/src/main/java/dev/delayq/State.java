@@ -11,6 +11,8 @@ public record State(String text) {
     public static final State DONE = new State("done");
     public static final State CANCELLED = new State("cancelled");
     public static final State EXPIRED = new State("expired");
+    /** A task whose reply is waited for has not ended. */
+    public static final State PENDING = new State("pending");
     /** A batch whose tasks have not all ended. */
     public static final State WAITING = new State("waiting");
     /** A batch whose last task was created. */

@@ -12,7 +12,7 @@ import java.time.Duration;
 public record TaskOptions(int concurrency, Duration lock, Retry retry) {
     public TaskOptions {
         if (concurrency < 1) throw new IllegalArgumentException("concurrency: at least 1");
-        if (lock.toMillis() < 1000) throw new IllegalArgumentException("lock: at least 1 s");
+        if (lock.toMillis() < 1000 || lock.toHours() > 24) throw new IllegalArgumentException("lock: 1 s to 24 h");
     }
 
     /** One at a time, a lock of a minute, and the retries of the type. */

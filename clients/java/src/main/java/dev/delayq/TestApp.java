@@ -7,7 +7,7 @@ import java.util.List;
 
 /**
  * An app without a server, for tests. It keeps what is sent, and {@link #advance} runs what is due on the thread that
- * calls it, in order and in virtual time. Recurring tasks, a history and limits of a server are not in it.
+ * calls it, in order and in virtual time. Recurring tasks and limits of a server are not in it.
  */
 public final class TestApp extends App {
     private final Memory memory;

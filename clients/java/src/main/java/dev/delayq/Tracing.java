@@ -25,12 +25,13 @@ final class Tracing {
         return task;
     }
 
-    /** Runs an attempt within a span whose parent is that of the sender. */
+    /** Runs an attempt within a span that is linked to that of the sender, whose trace may have ended long ago. */
     static Object around(TaskContext cx, Callable<Object> next) throws Exception {
-        Context parent = W3CTraceContextPropagator.getInstance().extract(Context.root(), cx.headers(), new Getter());
+        Context sender = W3CTraceContextPropagator.getInstance().extract(Context.root(), cx.headers(), new Getter());
         Span span = GlobalOpenTelemetry.getTracer("dev.delayq")
                 .spanBuilder("process " + cx.type())
-                .setParent(parent)
+                .setNoParent()
+                .addLink(Span.fromContext(sender).getSpanContext())
                 .setSpanKind(SpanKind.CONSUMER)
                 .setAttribute("messaging.system", "delayq")
                 .setAttribute("messaging.operation.type", "process")

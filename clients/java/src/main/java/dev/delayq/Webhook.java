@@ -23,7 +23,7 @@ public final class Webhook {
     private final long tolerance;
 
     /** A verified push. {@code webhookId} is the same in every attempt of a task; the signature covers it and the body. */
-    public record Push(
+    public record Hook(
             String webhookId, String namespace, String type, String id, int attempt, long fence, Instant dueAt,
             Map<String, String> headers, byte[] body) {
         /** The message as an object. */
@@ -52,8 +52,8 @@ public final class Webhook {
         }
     }
 
-    /** Verifies a request by its headers, each with a value or a list of values. */
-    public Push verify(Map<String, ?> headers, byte[] body) {
+    /** Verifies a request by its headers, each with a value or a list of values; {@link DelayqException.InvalidSignature}: answer 401. */
+    public Hook verify(Map<String, ?> headers, byte[] body) {
         Map<String, String> small = new TreeMap<>();
         headers.forEach((name, value) -> {
             Object first = value instanceof Iterable<?> all ? (all.iterator().hasNext() ? all.iterator().next() : null) : value;
@@ -67,11 +67,11 @@ public final class Webhook {
     }
 
     /** Verifies a request by a look-up of its headers, such as {@code request::getHeader}. The push has no headers of the task then. */
-    public Push verify(Function<String, String> header, byte[] body) {
+    public Hook verify(Function<String, String> header, byte[] body) {
         return verify(header, Map.of(), body);
     }
 
-    private Push verify(Function<String, String> header, Map<String, String> ofTask, byte[] body) {
+    private Hook verify(Function<String, String> header, Map<String, String> ofTask, byte[] body) {
         String id = header.apply("webhook-id");
         String time = header.apply("webhook-timestamp");
         String signatures = header.apply("webhook-signature");
@@ -83,7 +83,7 @@ public final class Webhook {
         if (!isSigned((id + "." + time + ".").getBytes(StandardCharsets.UTF_8), body, signatures)) {
             throw invalid("no signature is made with a known secret");
         }
-        return new Push(id, header.apply("delayq-namespace"), header.apply("delayq-task-type"),
+        return new Hook(id, header.apply("delayq-namespace"), header.apply("delayq-task-type"),
                 header.apply("delayq-task-id"), (int) number(header.apply("delayq-attempt")),
                 number(header.apply("delayq-fence")), Instant.ofEpochMilli(number(header.apply("delayq-due-at"))),
                 ofTask, body);
@@ -116,6 +116,6 @@ public final class Webhook {
     }
 
     private static DelayqException invalid(String detail) {
-        return DelayqException.of(Problem.of("invalid-signature", 401, detail), false, null);
+        return new DelayqException.InvalidSignature(Problem.of("invalid-signature", 401, detail));
     }
 }

@@ -22,6 +22,8 @@ final class Worker<M> implements Runnable {
 
     private static final Duration WAIT = Duration.ofSeconds(30);
     private static final int MOST = 128;
+    /** Between claims that are answered at once, such as by a server that ends. */
+    private static final Duration PAUSE = Duration.ofMillis(500);
 
     final String type;
     final TaskOptions options;
@@ -87,14 +89,16 @@ final class Worker<M> implements Runnable {
                 places.acquire();
                 free = 1;
                 while (free < MOST && places.tryAcquire()) free++;
-                List<Attempt> attempts = claim(free);
+                long since = System.nanoTime();
+                List<Attempt> attempts = claim(free, since);
                 taken = attempts.size();
+                if (taken == 0 && System.nanoTime() - since < 1_000_000_000L) Thread.sleep(PAUSE.toMillis());
                 if (failures > 0) app.log(INFO, "tasks of " + type + " are claimed again", null);
                 failures = 0;
                 attempts.forEach(this::begin);
             } catch (InterruptedException | CancellationException stopped) {
                 // The loop ends.
-            } catch (RuntimeException error) {
+            } catch (RuntimeException | Error error) {
                 if (!goesOn()) return;
                 if (failures++ == 0) app.log(WARNING, "no task of " + type + " is claimed: " + error.getMessage(), null);
                 pause(error instanceof DelayqException refusal ? refusal.retryAfter() : null, failures);
@@ -104,10 +108,9 @@ final class Worker<M> implements Runnable {
         }
     }
 
-    private List<Attempt> claim(int free) {
+    private List<Attempt> claim(int free, long since) {
         String query = "?limit=" + free + "&wait=" + WAIT.toMillis() + "&lock_for=" + options.lock().toMillis();
         Request request = Request.of("POST", "/types/" + Json.part(type) + "/claim" + query);
-        long since = System.nanoTime();
         claim = app.client.once(request, WAIT.plus(app.client.timeout()));
         if (isStopping) claim.cancel(true);
         Answer answer;

@@ -70,7 +70,7 @@ abstract class Sentences {
         for (int row = 0; row < 1100; row++) tasks.add(Task.of("many", row).id("row-" + row).after(HOUR));
         tasks.add(5, Task.of("many", 1).id("a b"));
         tasks.add(Task.of("other", "x".getBytes()).after(HOUR));
-        List<SendResult> results = app().sendMany(tasks);
+        List<SendResult> results = app().sendAll(tasks);
         assertEquals(1102, results.size());
         assertTrue(results.get(5).error() instanceof DelayqException.InvalidInput);
         assertEquals("row-1099", results.get(1100).receipt().id());

@@ -159,7 +159,7 @@ class ServerTest extends Sentences {
             far.start();
             for (int row = 0; row < 10; row++) far.send("lossy", row);
             List<Task> more = java.util.stream.IntStream.range(0, 10).mapToObj(row -> Task.of("lossy", row)).toList();
-            for (SendResult result : far.sendMany(more)) {
+            for (SendResult result : far.sendAll(more)) {
                 assertTrue(result.isAccepted());
                 await("lossy", result.receipt().id(), app, State.DONE);
             }

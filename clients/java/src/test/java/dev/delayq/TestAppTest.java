@@ -1,6 +1,7 @@
 package dev.delayq;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
@@ -16,6 +17,19 @@ class TestAppTest extends Sentences {
     @Override
     void pass(Duration span) {
         app.advance(span);
+    }
+
+    @Test
+    void theHistoryHasTheLivesOfATask() {
+        app.task("a", String.class, (text, cx) -> {
+            throw new Dead("no van");
+        });
+        app.send(Task.of("a", "x").id("x"));
+        app.advance(Duration.ZERO);
+        assertThrows(DelayqException.Conflict.class, () -> app.cancel("a", "x"));
+        var lives = app.history("a", "x");
+        assertEquals(java.util.List.of(Outcome.DEAD), lives.stream().map(Life::outcome).toList());
+        assertEquals("no van", lives.get(0).error());
     }
 
     @Test

@@ -1,6 +1,7 @@
 package dev.delayq;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import io.opentelemetry.api.trace.SpanKind;
 import io.opentelemetry.sdk.testing.junit5.OpenTelemetryExtension;
@@ -13,7 +14,7 @@ class TracingTest {
     static final OpenTelemetryExtension TELEMETRY = OpenTelemetryExtension.create();
 
     @Test
-    void anAttemptIsAChildOfItsSend() {
+    void anAttemptIsLinkedToItsSend() {
         TestApp app = new TestApp();
         app.task("traced", String.class, (text, cx) -> {});
         var span = TELEMETRY.getOpenTelemetry().getTracer("test").spanBuilder("order").startSpan();
@@ -23,7 +24,20 @@ class TracingTest {
         span.end();
         app.advance(Duration.ZERO);
         var attempt = TELEMETRY.getSpans().stream().filter(one -> one.getKind() == SpanKind.CONSUMER).findFirst().orElseThrow();
-        assertEquals(span.getSpanContext().getSpanId(), attempt.getParentSpanId());
-        assertEquals(span.getSpanContext().getTraceId(), attempt.getTraceId());
+        assertEquals(span.getSpanContext().getSpanId(), attempt.getLinks().get(0).getSpanContext().getSpanId());
+        assertNotEquals(span.getSpanContext().getTraceId(), attempt.getTraceId());
+    }
+
+    @Test
+    void theSameTaskFromAnotherSpanIsTheSame() {
+        TestApp app = new TestApp();
+        for (String name : new String[] {"one", "two"}) {
+            var span = TELEMETRY.getOpenTelemetry().getTracer("test").spanBuilder(name).startSpan();
+            try (var scope = span.makeCurrent()) {
+                app.send(Task.of("traced", "x").id("own").after(Duration.ofHours(1)));
+            }
+            span.end();
+        }
+        assertEquals(null, app.tasks("traced").get(0).headers().get("traceparent"));
     }
 }

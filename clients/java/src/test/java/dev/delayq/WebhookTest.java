@@ -23,7 +23,7 @@ class WebhookTest {
 
     @Test
     void aKnownSignatureIsTaken() {
-        Webhook.Push push = new Webhook(always, "whsec_AAAA", SECRET).verify(headers, BODY);
+        Webhook.Hook push = new Webhook(always, "whsec_AAAA", SECRET).verify(headers, BODY);
         assertEquals("order-42", push.id());
         assertEquals("berlin", push.headers().get("shop"));
         assertEquals(2432232314L, push.json(Map.class).get("test"));
