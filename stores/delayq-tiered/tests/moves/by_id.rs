@@ -279,5 +279,5 @@ async fn a_call_on_a_task_that_is_never_at_rest_ends_within_its_time() {
     let took = [then - began, SystemClock.elapsed() - then];
     // One wait was over before the last one began.
     assert!(took.iter().all(|took| *took >= MOVING), "{took:?}");
-    assert!(took.iter().all(|took| *took < MOVING * 2), "{took:?}");
+    assert!(took.iter().all(|took| *took < MOVING * 3), "{took:?}");
 }

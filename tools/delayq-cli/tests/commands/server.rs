@@ -1,4 +1,4 @@
-//! A delayq-server for a test, on a file of its own.
+//! A delayq-server for a test, on a file of its own, with a second namespace.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -20,9 +20,19 @@ impl Server {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = format!("sqlite:{}", folder.path().join("a.sqlite").display());
+        let config = folder.path().join("server.toml");
+        std::fs::write(&config, "[namespaces.shop]\n").unwrap();
         let mut child = Command::new(program())
-            .args(["--listen", "127.0.0.1:0", "--log", "warn", "--store"])
-            .arg(store)
+            .args([
+                "--listen",
+                "127.0.0.1:0",
+                "--log",
+                "warn",
+                "--store",
+                &store,
+            ])
+            .arg("--config")
+            .arg(config)
             .env("DELAYQ_BOOTSTRAP_TOKEN", TOKEN)
             .current_dir(folder.path())
             .stdin(Stdio::null())
