@@ -231,8 +231,10 @@ mod tests {
             assert_eq!(health.lost_at.is_some(), is_concern);
         }
         // A refusal is the same, and so is the next one.
-        let mut shipped = Shipped::default();
-        shipped.refused = 1;
+        let shipped = Shipped {
+            refused: 1,
+            ..Shipped::default()
+        };
         health.note_shipped(shipped, over);
         health.note(waiting(8), over);
         assert_eq!(health.concerns(over).len(), 1);

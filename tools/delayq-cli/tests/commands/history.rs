@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use delayq_plugin::history::{HistoryStore, KeptMessage, Life, LifeOutcome};
+use delayq_plugin::history::{HistoryQuery, HistoryStore, KeptMessage, Life, LifeOutcome};
 use delayq_plugin::store::TypeSettings;
 use delayq_plugin::{
     Clock, DelayQueueJob, Namespace, SystemClock, TaskId, TaskType, hours, seconds,
@@ -113,7 +113,8 @@ fn the_history_of_a_server_is_that_of_the_namespace_in_its_url() {
     let forgotten = asked(&["history", "forget", "--group", "tenant-7", "--yes"]);
     assert_eq!(forgotten["lives"], 2);
     let left = namespaces.map(|namespace| {
-        let found = runtime.block_on(async { at(namespace).search(&Default::default()).await });
+        let found =
+            runtime.block_on(async { at(namespace).search(&HistoryQuery::default()).await });
         found.unwrap().lives.len()
     });
     assert_eq!(left, [2, 0]);

@@ -37,6 +37,7 @@ impl Server {
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -73,10 +74,10 @@ impl Drop for Server {
 /// The server that was built with this test.
 fn program() -> PathBuf {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_delayq")).with_file_name("delayq-server");
-    let is_there = program.is_file();
+    let (is_there, place) = (program.is_file(), program.display());
     assert!(
         is_there,
-        "{program:?} is not there: cargo build -p delayq-server"
+        "{place} is not there: cargo build -p delayq-server"
     );
     program
 }
