@@ -845,7 +845,7 @@ async fn opens_version_1(url: &str, back: impl FnOnce(), version: impl Fn() -> S
     let newer = life("0", LifeOutcome::Dead, now);
     let new = history.of(Namespace::new("new").unwrap());
     for one in [&history, &ever, &new] {
-        assert_eq!(one.record(&[newer.clone()]).await, Ok(1));
+        assert_eq!(one.record(std::slice::from_ref(&newer)).await, Ok(1));
     }
     // Nobody has said yet how long, and the type is kept longer than all others.
     let keep = HistoryRetention::of_all(Some(days(10)));
