@@ -37,8 +37,8 @@ impl Change {
     }
 }
 
-/// How often an operation is tried on a task that a promoter gives back meanwhile, while the time of
-/// a call is not over.
+/// How often an operation is tried on a task that a promoter gives back meanwhile, within the time
+/// of a call.
 const TRIES: u32 = 5;
 
 fn is_known<T: PartialEq>(outcome: &T, none: &T) -> bool {
