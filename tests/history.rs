@@ -817,6 +817,170 @@ async fn a_page_of_large_messages_is_short_on_mariadb() {
     bounds_a_page(&mariadb()).await;
 }
 
+/// A history whose tables are taken back to version 1 is opened: it has the form of this release,
+/// and all that it had. In version 1 a namespace without a number kept its lives for ever.
+async fn opens_version_1(url: &str, back: impl FnOnce(), version: impl Fn() -> String) {
+    let now = SystemClock.now();
+    let lives: Vec<_> = [1, 100]
+        .map(|ago| life(&ago.to_string(), LifeOutcome::Done, now.minus(days(ago))))
+        .into();
+    let ever = Namespace::new("ever").unwrap();
+    let history = history_at(url);
+    for (one, kept) in [
+        (&history, Some(days(1_000))),
+        (&history.of(ever.clone()), None),
+    ] {
+        assert_eq!(one.record(&lives).await, Ok(2));
+        one.expire(&HistoryRetention::of_all(kept), now)
+            .await
+            .unwrap();
+    }
+    history.close().await;
+    back();
+    assert_eq!(version(), "1");
+    let history = history_at(url);
+    let ever = history.of(ever);
+    assert_eq!(all(&history).await, lives);
+    assert_eq!(version(), "2");
+    let newer = life("0", LifeOutcome::Dead, now);
+    let new = history.of(Namespace::new("new").unwrap());
+    for one in [&history, &ever, &new] {
+        assert_eq!(one.record(std::slice::from_ref(&newer)).await, Ok(1));
+    }
+    // Nobody has said yet how long, and the type is kept longer than all others.
+    let keep = HistoryRetention::of_all(Some(days(10)));
+    let pattern = TypePattern::Exact(TaskType::new(TYPE).unwrap());
+    let long = keep.clone().of_types(pattern, days(99));
+    assert_eq!(history.expire(&long, now).await.unwrap().lives, 1);
+    assert_eq!(ids(&history, |_| {}).await, ["0", "1"]);
+    let status = history.status().await.unwrap();
+    assert_eq!(status.types.len(), 1, "{status:?}");
+    assert_eq!(ids(&ever, |_| {}).await, ["0", "1", "100"], "for ever");
+    // Nothing is left to be done.
+    let again = history_at(url);
+    assert_eq!(ids(&again, |_| {}).await, ["0", "1"]);
+    assert_eq!(version(), "2");
+}
+
+#[tokio::test]
+async fn tables_of_version_1_become_those_of_version_2_with_their_rows_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let file_of = || rusqlite::Connection::open(folder.path().join("history")).unwrap();
+    let back = || {
+        let tables = "DROP TABLE namespaces; ALTER TABLE types DROP COLUMN keep_ms; \
+            ALTER TABLE types DROP COLUMN kept_at; PRAGMA user_version = 1";
+        file_of().execute_batch(tables).unwrap();
+    };
+    let version = || {
+        let version = file_of().query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+        version.unwrap().to_string()
+    };
+    opens_version_1(&file(&folder, "history"), back, version).await;
+}
+
+#[tokio::test]
+async fn tables_of_version_1_become_those_of_version_2_with_their_rows_on_postgres() {
+    let server = PostgresServer::start(&[]);
+    let back = || {
+        let tables = "SET search_path = delayq_history; \
+            ALTER TABLE types DROP COLUMN keep_ms, DROP COLUMN kept_at; \
+            ALTER TABLE namespaces DROP COLUMN kept_at, ALTER keep_ms DROP NOT NULL, \
+            ALTER keep_ms DROP DEFAULT; \
+            UPDATE namespaces SET keep_ms = NULL WHERE name = 'ever'; \
+            UPDATE meta SET version = 1";
+        server.sql("postgres", tables);
+    };
+    let version = || {
+        let version = server.sql("postgres", "SELECT version FROM delayq_history.meta");
+        version.trim().to_owned()
+    };
+    opens_version_1(&server.url(), back, version).await;
+}
+
+#[tokio::test]
+async fn tables_of_version_1_become_those_of_version_2_with_their_rows_on_mariadb() {
+    let server = MariadbServer::shared();
+    server.create_database("version_1");
+    let back = || {
+        let tables = "ALTER TABLE types DROP COLUMN keep_ms, DROP COLUMN kept_at; \
+            ALTER TABLE namespaces DROP COLUMN kept_at, MODIFY keep_ms BIGINT; \
+            UPDATE namespaces SET keep_ms = NULL WHERE name = 'ever'; \
+            UPDATE delayq_history SET version = 1";
+        server.sql("version_1", tables);
+    };
+    let version = || server.sql("version_1", "SELECT MAX(version) FROM delayq_history");
+    opens_version_1(&server.url_of("version_1"), back, version).await;
+}
+
+/// The number of lives in the history of a server.
+async fn left(client: &tokio_postgres::Client) -> i64 {
+    let count = "SELECT count(*) FROM delayq_history.lives";
+    client.query_one(count, &[]).await.unwrap().get(0)
+}
+
+/// Two processes remove the same lives, in steps, and find the same ones first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_removals_at_the_same_time_end_once_all_is_gone_on_postgres() {
+    const LIVES: u64 = 24_000;
+    let server = PostgresServer::start(&[]);
+    let url = server.url();
+    let (history, now) = (history_at(&url), SystemClock.now());
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let pattern = TypePattern::Exact(TaskType::new(TYPE).unwrap());
+    let keep = HistoryRetention::of_all(None).of_types(pattern, days(10));
+    let whom = Forget::group("tenant-7", None);
+    for is_forget in [false, true] {
+        let many: Vec<_> = (0..LIVES)
+            .map(|n| {
+                let mut life = life(&n.to_string(), LifeOutcome::Done, now.minus(days(20)));
+                life.group = Some("tenant-7".to_owned());
+                life
+            })
+            .collect();
+        // Lives of before are removed by their record, so another group is forgotten first.
+        for lives in many.chunks(4_000) {
+            assert_eq!(history.record(lives).await, Ok(lives.len() as u64));
+        }
+        let remove = async || {
+            let own = history_at(&url);
+            let gone = if is_forget {
+                own.forget(&whom).await.unwrap()
+            } else {
+                own.expire(&keep, now).await.unwrap().lives
+            };
+            (gone, left(&client).await)
+        };
+        // Both have found their first lives, and wait for these.
+        let mut holder = hold_all(&url).await;
+        let release = async {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            until("two that wait", || async {
+                let waiting: i64 = client.query_one(waiting, &[]).await.unwrap().get(0);
+                (waiting == 2).then_some(())
+            })
+            .await;
+            holder.take();
+        };
+        let (one, other, ()) = tokio::join!(remove(), remove(), release);
+        assert_eq!((one.1, other.1), (0, 0), "forget: {is_forget}");
+        assert_eq!(one.0 + other.0, LIVES, "forget: {is_forget}");
+    }
+}
+
+/// A transaction that has a lock on every life, until this is dropped.
+async fn hold_all(url: &str) -> Option<tokio_postgres::Client> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let hold = "BEGIN; SELECT 1 FROM delayq_history.lives FOR UPDATE";
+    client.batch_execute(hold).await.unwrap();
+    Some(client)
+}
+
 /// A store that shows a record that no database takes among others.
 #[derive(Debug)]
 struct Odd {

@@ -167,3 +167,41 @@ async fn the_records_of_a_type_that_is_dropped_still_wait() {
     assert_eq!(waiting.len(), 1);
     assert_eq!(remove(&other, &waiting).await, 1);
 }
+
+/// Whether each shard of an epoch of the type began under a release that knows
+/// packed tasks.
+async fn born(redis: &mut MultiplexedConnection, epoch: &str) -> Vec<bool> {
+    let mut shards = Vec::new();
+    for meta in run::<Vec<String>>(redis, &format!("KEYS *{epoch}*:meta")).await {
+        shards.push(run(redis, &format!("HEXISTS {meta} born")).await);
+    }
+    shards
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bound_and_the_release_that_a_type_began_under_outlive_a_resize() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = forgetful(&server, 1 << 20).await;
+    let mut redis = raw(&server).await;
+    record(&store).await;
+    accept(&store, job("first")).await;
+    let off = TypeSettings::default().history(None);
+    store.configure_type(&task_type(), &off).await.unwrap();
+    shard(&store, 3).await;
+    assert_eq!(born(&mut redis, "/1.").await, [true; 3]);
+    // Who turns the history on again, and names no bound, gets the one that was set.
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    record(&other).await;
+    assert_eq!(other.ends_status().await.unwrap().limit, 4 << 20);
+    assert_eq!(take_all(&store).await.len(), 1);
+    let waiting = other.ends(MAX_ENDS).await.unwrap();
+    assert_eq!(remove(&other, &waiting).await, 1);
+    while store.buckets(&task_type()).await.unwrap().len() > 3 {
+        take_all(&store).await;
+    }
+    // One shard of an earlier release is enough: its processes know no packed tasks.
+    let one = key("meta").replace('}', "/1.0}");
+    assert_eq!(run::<u8>(&mut redis, &format!("HDEL {one} born")).await, 1);
+    shard(&store, 5).await;
+    assert_eq!(born(&mut redis, "/2.").await, [false; 5]);
+}

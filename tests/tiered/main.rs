@@ -8,6 +8,7 @@
 )]
 
 mod contract;
+mod history;
 mod killed;
 mod memory;
 mod plugin;

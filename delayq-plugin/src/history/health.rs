@@ -128,7 +128,7 @@ impl HistoryHealth {
                 "bring the history database back, or raise `history_buffer`",
             ));
         }
-        if self.lost_at.is_some() {
+        if self.lost_at.is_some_and(|at| now.since(at) < LOST_FOR) {
             let (dropped, refused) = (waiting.lost, self.refused);
             concerns.push(Concern::new(
                 format!(
@@ -199,4 +199,52 @@ pub fn concern_of_records(waiting: &EndsStatus, now: Timestamp) -> Option<Concer
         the server the option `history`, or write `history = \"off\"` for the types: delayq \
         configure TYPE --history off";
     is_due.then(|| Concern::new(found, why(waiting), fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delayq_core::time::{hours, millis};
+
+    fn waiting(lost: u64) -> EndsStatus {
+        let mut waiting = EndsStatus::default();
+        (waiting.lost, waiting.limit) = (lost, 1 << 20);
+        waiting
+    }
+
+    #[test]
+    fn a_record_that_was_lost_is_a_concern_for_a_day_and_counted_for_ever() {
+        let start = Timestamp::from_millis(1_800_000_000_000);
+        let mut health = HistoryHealth::of("sqlite:h".to_owned());
+        // What was lost before this process began is none of its concerns.
+        assert_eq!(health.note(waiting(7), start), 0);
+        assert_eq!(health.concerns(start), []);
+        let seen = start.plus(hours(1));
+        assert_eq!(health.note(waiting(8), seen), 1);
+        let over = seen.plus(days(1));
+        for (now, is_concern) in [(seen, true), (over.minus(millis(1)), true), (over, false)] {
+            // Also while the store is not asked.
+            let concerns = health.concerns(now);
+            assert_eq!(concerns.len(), usize::from(is_concern), "{concerns:?}");
+            assert!(concerns.iter().all(|one| one.found.contains("8 so far")));
+            assert_eq!(health.note(waiting(8), now), 0);
+            assert_eq!(health.lost_at.is_some(), is_concern);
+        }
+        // A refusal is the same, and so is the next one.
+        let shipped = Shipped {
+            refused: 1,
+            ..Shipped::default()
+        };
+        health.note_shipped(shipped, over);
+        health.note(waiting(8), over);
+        assert_eq!(health.concerns(over).len(), 1);
+        health.note(waiting(8), over.plus(days(1)));
+        assert_eq!(health.concerns(over.plus(days(1))), []);
+        // Who has no history, and did not see the loss, has none.
+        assert_eq!(concern_of_records(&waiting(8), seen), None);
+        let mut old = waiting(8);
+        (old.waiting, old.oldest) = (1, Some(start));
+        let concern = concern_of_records(&old, seen).unwrap();
+        assert!(concern.found.contains("8 were dropped"), "{concern:?}");
+    }
 }

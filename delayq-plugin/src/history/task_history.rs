@@ -16,6 +16,9 @@ use super::shipper::Shipper;
 use super::shipping::ship;
 use crate::metric::{HistorySamples, Metrics};
 
+/// How often the records that wait are looked at, if not all of them were seen.
+const LOOKS: u32 = 3;
+
 /// What became of a task, see [`TaskHistory::what_became_of`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -109,34 +112,13 @@ impl TaskHistory {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let now = self.store.find(&task_type, &id).await?;
         // Before the history: what is shipped in between is in both.
-        let queued = match self.store.ends_status().await {
-            Err(Error::Unsupported(_)) => 0,
-            status => status?.waiting,
-        };
-        let read = match queued {
-            0 => Vec::new(),
-            _ => self.store.ends(MAX_ENDS).await?,
-        };
-        let mut unread = queued.saturating_sub(read.len() as u64);
-        if unread > 0 {
-            // A tier counts records that it only drops, and has dropped them by now.
-            let waiting = self.store.ends_status().await?.waiting;
-            unread = waiting.saturating_sub(read.len() as u64);
-        }
-        let waiting = read.into_iter().map(|end| end.life);
-        let mut lives: Vec<Life> = waiting
-            .filter(|life| life.task_type == task_type && life.id == id)
-            .collect();
+        let (mut lives, unread) = self.waiting_lives(&task_type, &id).await?;
         let (kept, history_error) = match self.history.lives(&task_type, &id).await {
             Ok(kept) => (kept, None),
             Err(error) if now.is_some() || !lives.is_empty() => (Vec::new(), Some(error)),
             Err(error) => return Err(error),
         };
-        for life in kept {
-            if !lives.iter().any(|other| is_same(other, &life)) {
-                lives.push(life);
-            }
-        }
+        add_new(&mut lives, kept);
         lives.sort_by_key(|life| std::cmp::Reverse((life.ended_at, life.fence)));
         Ok(Fate {
             now,
@@ -144,6 +126,32 @@ impl TaskHistory {
             unread,
             history_error,
         })
+    }
+
+    /// The lives of a task among the records that wait to be shipped, and the number of those that
+    /// were not looked at.
+    async fn waiting_lives(&self, task_type: &TaskType, id: &TaskId) -> Result<(Vec<Life>, u64)> {
+        let (mut lives, mut unread) = (Vec::new(), 0);
+        for _ in 0..LOOKS {
+            let queued = match self.store.ends_status().await {
+                Err(Error::Unsupported(_)) => 0,
+                status => status?.waiting,
+            };
+            let read = match queued {
+                0 => Vec::new(),
+                _ => self.store.ends(MAX_ENDS).await?,
+            };
+            let count = read.len();
+            unread = queued.saturating_sub(count as u64);
+            let read = read.into_iter().map(|end| end.life);
+            let own = read.filter(|life| life.task_type == *task_type && life.id == *id);
+            add_new(&mut lives, own);
+            // Otherwise others may have shipped what was counted.
+            if unread == 0 || count >= MAX_ENDS {
+                break;
+            }
+        }
+        Ok((lives, unread))
     }
 
     /// A page of the lives that a search finds, latest end first. Ends of the last seconds may not
@@ -188,6 +196,15 @@ impl TaskHistory {
             waiting => waiting?,
         };
         Ok((waiting, self.history.status().await?))
+    }
+}
+
+/// Adds the lives of one task that are not there yet.
+fn add_new(lives: &mut Vec<Life>, more: impl IntoIterator<Item = Life>) {
+    for life in more {
+        if !lives.iter().any(|other| is_same(other, &life)) {
+            lives.push(life);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub use cancel::cancel_each;
 pub use change::{reschedule, update};
 pub use dead_change::DeadChange;
 pub use follow_up::FollowUp;
-pub use history::{concerns, forget_history, search_history, what_became_of};
+pub use history::{concerns, find, forget_history, no_task, search_history, what_became_of};
 pub use settle::{FinishedAttempt, settle};
 pub use submit::{Batch, Submission, Submitted, submit, submit_one};
 pub use wanted_dead::WantedDead;

@@ -221,6 +221,12 @@ impl Problem {
         Self::not_found(format!("there is no task {id} of type {task_type}"))
     }
 
+    /// The same problem, with more of its detail.
+    pub(crate) fn with_detail(mut self, more: &str) -> Self {
+        self.detail.push_str(more);
+        self
+    }
+
     /// The number of seconds to wait before a repetition, if known.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after

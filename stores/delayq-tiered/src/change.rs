@@ -1,9 +1,13 @@
 //! Operations on one task by its id. Tasks move from cold to hot and never back, so a task that is
 //! alive is found by asking hot, then cold, then hot again.
 
+use std::time::Duration;
+
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::task::Headers;
-use delayq_core::{Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When};
+use delayq_core::{
+    Clock, Result, Store, SystemClock, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+};
 
 use crate::far::{MARK, earlier, is_on_its_way, show};
 use crate::parts::{Parts, is_live, may_be_moved, unasked};
@@ -33,7 +37,8 @@ impl Change {
     }
 }
 
-/// How often an operation is tried on a task that a promoter gives back meanwhile.
+/// How often an operation is tried on a task that a promoter gives back meanwhile, within the time
+/// of a call.
 const TRIES: u32 = 5;
 
 fn is_known<T: PartialEq>(outcome: &T, none: &T) -> bool {
@@ -90,9 +95,13 @@ pub(crate) async fn cancel(
     task_type: &TaskType,
     id: &TaskId,
 ) -> Result<CancelOutcome> {
+    let end = parts.end();
     for _ in 0..TRIES {
-        if let Some(outcome) = try_cancel(parts, task_type, id).await? {
+        if let Some(outcome) = try_cancel(parts, task_type, id, end).await? {
             return Ok(outcome);
+        }
+        if SystemClock.elapsed() >= end {
+            break;
         }
     }
     // It may be cancelled in cold.
@@ -104,13 +113,14 @@ async fn try_cancel(
     parts: &Parts,
     task_type: &TaskType,
     id: &TaskId,
+    end: Duration,
 ) -> Result<Option<CancelOutcome>> {
     let near = parts.hot.cancel(task_type, id).await?;
     if matches!(near, CancelOutcome::Cancelled | CancelOutcome::Running) {
         return Ok(Some(near));
     }
     let far = async {
-        out_of_doubt(parts, task_type, id).await?;
+        out_of_doubt(parts, task_type, id, end).await?;
         parts.cold.cancel(task_type, id).await
     };
     let Some(far) = parts.far(task_type, far).await? else {
@@ -120,7 +130,7 @@ async fn try_cancel(
         CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Dead) => {
             return Ok(Some(far));
         }
-        CancelOutcome::Running => return cancelled_on_its_way(parts, task_type, id).await,
+        CancelOutcome::Running => return cancelled_on_its_way(parts, task_type, id, end).await,
         _ => {}
     }
     let near = parts.hot.cancel(task_type, id).await?;
@@ -142,8 +152,9 @@ async fn cancelled_on_its_way(
     parts: &Parts,
     task_type: &TaskType,
     id: &TaskId,
+    end: Duration,
 ) -> Result<Option<CancelOutcome>> {
-    let moved = parts.moved(task_type, id).await;
+    let moved = parts.moved(task_type, id, end).await;
     // From here on the task may be cancelled in cold.
     let near = parts.hot.cancel(task_type, id).await;
     let near = near.map_err(|error| parts.doubt(&error))?;
@@ -162,11 +173,16 @@ async fn cancelled_on_its_way(
 }
 
 /// Waits for the move of a task of which nobody knows whether hot has had it.
-async fn out_of_doubt(parts: &Parts, task_type: &TaskType, id: &TaskId) -> Result<()> {
+async fn out_of_doubt(
+    parts: &Parts,
+    task_type: &TaskType,
+    id: &TaskId,
+    end: Duration,
+) -> Result<()> {
     let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
     match found {
         Some(task) if task.state == TaskState::Scheduled && may_be_moved(&task) => {
-            parts.arrived(task_type, id).await.map(drop)
+            parts.arrived(task_type, id, end).await.map(drop)
         }
         _ => Ok(()),
     }
@@ -179,9 +195,13 @@ pub(crate) async fn change(
     id: &TaskId,
     change: Change,
 ) -> Result<ChangeOutcome> {
+    let end = parts.end();
     for _ in 0..TRIES {
-        if let Some(outcome) = try_change(parts, task_type, id, &change).await? {
+        if let Some(outcome) = try_change(parts, task_type, id, &change, end).await? {
             return Ok(outcome);
+        }
+        if SystemClock.elapsed() >= end {
+            break;
         }
     }
     Err(parts.moving(task_type, id))
@@ -193,11 +213,12 @@ async fn change_far(
     task_type: &TaskType,
     id: &TaskId,
     change: &Change,
+    end: Duration,
 ) -> Result<ChangeOutcome> {
     if let Change::Move(when) = change {
-        return reschedule(parts, task_type, id, *when).await;
+        return reschedule(parts, task_type, id, *when, end).await;
     }
-    out_of_doubt(parts, task_type, id).await?;
+    out_of_doubt(parts, task_type, id, end).await?;
     let outcome = change.apply(&*parts.cold, task_type, id).await?;
     Ok(shown(outcome, parts.lead()))
 }
@@ -208,17 +229,18 @@ async fn try_change(
     task_type: &TaskType,
     id: &TaskId,
     change: &Change,
+    end: Duration,
 ) -> Result<Option<ChangeOutcome>> {
     let near = change.apply(&*parts.hot, task_type, id).await?;
     if matches!(near, ChangeOutcome::Changed { .. } | ChangeOutcome::Running) {
         return Ok(Some(near));
     }
-    let far = change_far(parts, task_type, id, change);
+    let far = change_far(parts, task_type, id, change, end);
     let Some(mut far) = parts.far(task_type, far).await? else {
         return Ok(Some(near));
     };
     if far == ChangeOutcome::Running {
-        match parts.moved(task_type, id).await? {
+        match parts.moved(task_type, id, end).await? {
             Some(TaskState::Scheduled | TaskState::Running) => return Ok(None),
             Some(TaskState::Done) | None => {}
             Some(state) => far = ChangeOutcome::Finished(state),
@@ -264,6 +286,7 @@ pub(crate) async fn reschedule(
     task_type: &TaskType,
     id: &TaskId,
     when: When,
+    end: Duration,
 ) -> Result<ChangeOutcome> {
     let found = parts.cold.find(task_type, id).await.map_err(unasked)?;
     let Some(task) = found else {
@@ -271,7 +294,7 @@ pub(crate) async fn reschedule(
     };
     let is_leaving = is_on_its_way(&task.headers) || may_be_moved(&task);
     if task.state == TaskState::Scheduled && is_leaving {
-        let state = parts.arrived(task_type, id).await?;
+        let state = parts.arrived(task_type, id, end).await?;
         return Ok(match state.filter(|state| *state != TaskState::Done) {
             Some(state) => ChangeOutcome::Finished(state),
             None => ChangeOutcome::NotFound,
@@ -303,7 +326,7 @@ pub(crate) async fn reschedule(
         When::After(delay) => due_at.plus(delay),
         When::At(time) => time,
     };
-    let arrived = parts.arrived(task_type, id).await;
+    let arrived = parts.arrived(task_type, id, end).await;
     match arrived.map_err(|error| parts.doubt(&error))? {
         None | Some(TaskState::Done) => {}
         Some(state) => return Ok(ChangeOutcome::Finished(state)),

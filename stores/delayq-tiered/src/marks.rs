@@ -40,14 +40,21 @@ impl Marks {
         Ok(())
     }
 
-    /// Marks the types in hot that have no mark there, as it was lost.
+    /// Marks the types of cold in hot that have no mark there, as it was lost.
     ///
     /// # Errors
-    /// Those of hot.
-    pub(crate) async fn restore(&self, hot: &dyn Store, types: &[TaskType]) -> Result<()> {
+    /// Those of both stores.
+    pub(crate) async fn restore(&self, hot: &dyn Store, cold: &dyn Store) -> Result<()> {
         let known = self.types(hot).await?;
-        for task_type in types.iter().filter(|one| !known.contains(one)) {
-            lock(&self.marked).remove(task_type);
+        // Another process may have dropped a type: its next far task marks it again.
+        lock(&self.marked).retain(|one| known.contains(one));
+        // After the marks: a type that is dropped loses its tasks before its mark.
+        for task_type in cold
+            .types()
+            .await?
+            .iter()
+            .filter(|one| !known.contains(one))
+        {
             self.mark(hot, task_type).await?;
         }
         Ok(())

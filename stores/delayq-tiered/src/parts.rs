@@ -134,20 +134,28 @@ impl Parts {
         delay > self.options.horizon
     }
 
-    /// Waits until the task is not being moved any more. Answers its state in cold then.
+    /// When a call that begins now waits no longer, on the clock of elapsed time.
+    pub(crate) fn end(&self) -> Duration {
+        SystemClock.elapsed() + self.options.patience
+    }
+
+    /// Waits until the task is not being moved any more, up to `end`. Answers its state in cold
+    /// then.
     ///
     /// # Errors
-    /// `Unavailable` if that takes longer than a call may.
+    /// `Unavailable` if that takes longer.
     pub(crate) async fn moved(
         &self,
         task_type: &TaskType,
         id: &TaskId,
+        end: Duration,
     ) -> Result<Option<TaskState>> {
-        self.until(task_type, id, |state| state != TaskState::Running)
-            .await
+        let is_over = |state| state != TaskState::Running;
+        self.until(task_type, id, is_over, end).await
     }
 
-    /// Waits until cold has moved the task, which is due there. Answers its state in cold then.
+    /// Waits until cold has moved the task, which is due there, up to `end`. Answers its state in
+    /// cold then.
     ///
     /// # Errors
     /// As [`moved`](Self::moved).
@@ -155,10 +163,11 @@ impl Parts {
         &self,
         task_type: &TaskType,
         id: &TaskId,
+        end: Duration,
     ) -> Result<Option<TaskState>> {
         self.hurry.notify_one();
         let is_there = |state| !matches!(state, TaskState::Running | TaskState::Scheduled);
-        self.until(task_type, id, is_there).await
+        self.until(task_type, id, is_there, end).await
     }
 
     async fn until(
@@ -166,8 +175,8 @@ impl Parts {
         task_type: &TaskType,
         id: &TaskId,
         is_over: fn(TaskState) -> bool,
+        end: Duration,
     ) -> Result<Option<TaskState>> {
-        let end = SystemClock.elapsed() + self.options.patience;
         let mut look = millis(1);
         loop {
             let found = self.cold.find(task_type, id).await.map_err(unasked)?;

@@ -90,11 +90,12 @@ async fn run(parts: Arc<Parts>, mut stopped: watch::Receiver<bool>) {
     while !is_over(&stopped) {
         // What fails here is asked again after a moment.
         let types = parts.cold.types().await.unwrap_or_default();
+        // A hot store that was lost has no role and no marks.
         if !types.is_empty() {
-            // A hot store that was lost has no role and no marks.
             pair::restore(&*parts.hot, &*parts.cold).await.ok();
-            parts.marks.restore(&*parts.hot, &types).await.ok();
         }
+        let marks = &parts.marks;
+        marks.restore(&*parts.hot, &*parts.cold).await.ok();
         for task_type in types {
             parts.marks.tell(&*parts.cold, &task_type).await.ok();
             woken(&parts, &mut loops, &of_loops, task_type);

@@ -191,7 +191,7 @@ fn beside(parts: &Parts, task: &NewTask, present: &TaskInfo) -> Route {
 async fn give_way(parts: &Parts, task: &NewTask, mut present: TaskInfo) -> Result<Route> {
     if present.state == TaskState::Running {
         // It may have ended in hot already.
-        let state = parts.moved(&task.task_type, &task.id).await?;
+        let state = parts.moved(&task.task_type, &task.id, parts.end()).await?;
         if state.is_none_or(|state| state == TaskState::Done) {
             return Ok(Route::Hot);
         }
@@ -362,7 +362,7 @@ async fn judge_accepted(
     }
     let none = match parts.cold.cancel(task_type, id).await {
         Ok(CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Done)) => Ok(()),
-        Ok(CancelOutcome::Running) => parts.moved(task_type, id).await.map(drop),
+        Ok(CancelOutcome::Running) => parts.moved(task_type, id, parts.end()).await.map(drop),
         Ok(_) => return accepted,
         Err(error) => Err(error),
     };
@@ -377,7 +377,8 @@ async fn soon(parts: &Parts, task: &NewTask, due_at: Timestamp) -> SubmitOutcome
         When::After(delay) => due_at.minus(parts.lead() * 2).plus(delay),
         When::At(time) => time,
     };
-    let moved = reschedule(parts, &task.task_type, &task.id, When::At(due)).await;
+    let when = When::At(due);
+    let moved = reschedule(parts, &task.task_type, &task.id, when, parts.end()).await;
     let due_at = match moved {
         Ok(ChangeOutcome::Changed { due_at }) => due_at,
         _ => due_at,
@@ -393,7 +394,7 @@ async fn judge_known(parts: &Parts, task: &NewTask, outcome: SubmitOutcome) -> O
         return Some(Ok(outcome));
     };
     let state = match state {
-        TaskState::Running => match parts.moved(&task.task_type, &task.id).await {
+        TaskState::Running => match parts.moved(&task.task_type, &task.id, parts.end()).await {
             Ok(state) => state.unwrap_or(TaskState::Done),
             Err(error) => return Some(Err(error)),
         },

@@ -2,6 +2,7 @@
 
 use delayq_ops::{Explanation, Holder, Moment, MomentKind};
 use delayq_proto::{pb, span, state, time};
+use delayq_service::operation::no_task;
 use delayq_service::problem::Problem;
 use serde::Serialize;
 use serde_json::Value;
@@ -15,7 +16,7 @@ impl Run for pb::TimelineRequest {
         let (task_type, id) = (task_type.as_str(), id.as_str());
         let moments = delayq_ops::timeline(&call.space.tasks, task_type, id).await?;
         if moments.is_empty() {
-            return Err(Problem::no_task(task_type, id).into());
+            return Err(no_task(call, task_type, id).into());
         }
         Ok(pb::TimelineResponse {
             moments: moments.into_iter().map(moment).collect(),

@@ -9,6 +9,7 @@ use delayq_plugin::{InstanceInfo, TaskType, Timestamp};
 use delayq_service::access::Read;
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
+use delayq_service::operation::no_task;
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -200,7 +201,7 @@ async fn timeline(
 ) -> Result<Json<Vec<Moment>>, Problem> {
     let moments = delayq_ops::timeline(&allowed.space.tasks, &task_type, &id).await?;
     if moments.is_empty() {
-        return Err(Problem::no_task(&task_type, &id));
+        return Err(no_task(&allowed, &task_type, &id));
     }
     Ok(Json(moments))
 }

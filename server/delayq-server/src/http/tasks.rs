@@ -144,9 +144,8 @@ async fn find(
     allowed: Allowed<Read>,
     Path((_, task_type, id)): Path<(String, String, String)>,
 ) -> Result<Json<TaskView>, Problem> {
-    let task = allowed.space.tasks.find(&task_type, &id).await?;
-    let unknown = || Problem::no_task(&task_type, &id);
-    Ok(Json(task.ok_or_else(unknown)?.into()))
+    let task = operation::find(&allowed, &task_type, &id).await?;
+    Ok(Json(task.into()))
 }
 
 /// The ids of tasks.

@@ -1,9 +1,9 @@
 //! What became of tasks, from the history of the server.
 
 use delayq_ops::{concerns as concerns_of, forget_history as forget_logged};
-use delayq_plugin::TaskType;
 use delayq_plugin::history::{Fate, Forget, Forgotten, HistoryPage, HistoryQuery, TaskHistory};
 use delayq_plugin::store::Concern;
+use delayq_plugin::{TaskInfo, TaskType};
 
 use crate::context::Context;
 use crate::problem::Problem;
@@ -47,6 +47,29 @@ pub async fn concerns(context: &Context) -> Vec<Concern> {
     match context.caller.require_all_types() {
         Ok(()) => concerns_of(&context.space.tasks).await,
         Err(_) => Vec::new(),
+    }
+}
+
+/// A task, as the store knows it.
+///
+/// # Errors
+/// `not-found` as [`no_task`] for a task that the store does not know, or not any more, and the
+/// errors of the store.
+pub async fn find(context: &Context, task_type: &str, id: &str) -> Result<TaskInfo, Problem> {
+    let task = context.space.tasks.find(task_type, id).await?;
+    task.ok_or_else(|| no_task(context, task_type, id))
+}
+
+/// The answer for a task that the store does not know. It names what knows more, if there is a
+/// history: that is not asked, as it may be away.
+pub fn no_task(context: &Context, task_type: &str, id: &str) -> Problem {
+    let problem = Problem::no_task(task_type, id);
+    match context.space.tasks.history() {
+        Some(_) => problem.with_detail(
+            "; if it ended longer ago than the store remembers, its history tells what became of \
+             it (GET the path of the task and /history, or WhatBecameOf)",
+        ),
+        None => problem,
     }
 }
 

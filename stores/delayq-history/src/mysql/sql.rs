@@ -94,6 +94,11 @@ pub(super) const COLUMNS_OF_2: [(&str, &str); 3] = [
     ("types", "keep_ms BIGINT"),
     ("types", "kept_at BIGINT NOT NULL DEFAULT 0"),
 ];
+/// Version 1 had NULL for a namespace that keeps its lives for ever.
+pub(super) const KEPT_FOR_EVER: [&str; 2] = [
+    "UPDATE namespaces SET keep_ms = 9223372036854775807 WHERE keep_ms IS NULL",
+    "ALTER TABLE namespaces MODIFY keep_ms BIGINT NOT NULL DEFAULT 9223372036854775807",
+];
 /// The name of a table follows.
 pub(super) const HAS_COLUMN: &str = "SELECT COUNT(*) FROM information_schema.columns \
     WHERE table_schema = DATABASE() AND table_name =";

@@ -61,6 +61,9 @@ pub(super) async fn make(session: &mut Session, place: &str) -> Outcome<()> {
                 .await?;
         }
     }
+    for change in sql::KEPT_FOR_EVER {
+        session.run(change).await?;
+    }
     session.run(sql::IS_COMPLETE).await?;
     session.run(sql::UNLOCK).await
 }

@@ -78,6 +78,10 @@ FROM {s}.lives l JOIN {s}.types t ON t.id = l.type;
 ALTER TABLE {s}.namespaces ADD COLUMN IF NOT EXISTS kept_at bigint NOT NULL DEFAULT 0;
 ALTER TABLE {s}.types ADD COLUMN IF NOT EXISTS keep_ms bigint;
 ALTER TABLE {s}.types ADD COLUMN IF NOT EXISTS kept_at bigint NOT NULL DEFAULT 0;
+-- Version 1 had NULL for a namespace that keeps its lives for ever.
+UPDATE {s}.namespaces SET keep_ms = 9223372036854775807 WHERE keep_ms IS NULL;
+ALTER TABLE {s}.namespaces ALTER keep_ms SET DEFAULT 9223372036854775807,
+    ALTER keep_ms SET NOT NULL;
 UPDATE {s}.meta SET version = 2 WHERE version < 2;
 "#;
 

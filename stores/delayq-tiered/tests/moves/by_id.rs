@@ -1,14 +1,18 @@
 //! Operations on one task, wherever it is.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use delayq_core::memory::MemoryStore;
 use delayq_core::operate::Operate;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
 use delayq_core::{
-    Expiry, NewTask, OnConflict, Store, TaskState, Timestamp, When, millis, seconds,
+    Clock, Error, Expiry, NewTask, OnConflict, Result, Store, SystemClock, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When, millis, seconds,
 };
 use delayq_testing::Fault;
+use delayq_tiered::{TierOptions, TieredStore};
 
 use super::stage::{
     HORIZON, LEAD, Ledger, Plan, Stage, accept, id, job, no_fault, now, pause, task_type,
@@ -199,4 +203,84 @@ async fn near_and_far_requests_for_one_id_make_one_task() {
     ledger.work_until(&*scene.hot, 2).await;
     let report = store.audit(&task_type(), false).await.unwrap();
     assert_eq!(report.problems, []);
+}
+
+/// How long a task of [`Restless`] is being moved each time.
+const MOVING: Duration = millis(400);
+
+/// A cold store whose task is being moved at each call that changes it, and is given back later.
+#[derive(Debug)]
+struct Restless {
+    inner: Arc<MemoryStore>,
+    taken_at: Mutex<Duration>,
+}
+
+impl Restless {
+    fn take(&self) {
+        *self.taken_at.lock().unwrap() = SystemClock.elapsed();
+    }
+}
+
+impl delayq_core::store::Layer for Restless {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        let mut found = self.inner.find(task_type, id).await?;
+        let is_moving = SystemClock.elapsed() < *self.taken_at.lock().unwrap() + MOVING;
+        if let Some(task) = found.as_mut().filter(|_| is_moving) {
+            task.state = TaskState::Running;
+        }
+        Ok(found)
+    }
+
+    async fn update(&self, _: &TaskType, _: &TaskId, _: Vec<u8>) -> Result<ChangeOutcome> {
+        self.take();
+        Ok(ChangeOutcome::Running)
+    }
+
+    async fn cancel(&self, _: &TaskType, _: &TaskId) -> Result<CancelOutcome> {
+        self.take();
+        Ok(CancelOutcome::Running)
+    }
+}
+
+/// A promoter takes the task and gives it back, again and again, as hot is full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_on_a_task_that_is_never_at_rest_ends_within_its_time() {
+    let stores = StoreOptions {
+        call_timeout: millis(500),
+        ..StoreOptions::default()
+    };
+    let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock), stores.clone()));
+    let cold = Restless {
+        inner: memory(),
+        taken_at: Mutex::default(),
+    };
+    let options = TierOptions::new(HORIZON, &stores);
+    let options = options.for_tests(LEAD, seconds(10), Arc::new(SystemClock));
+    let tier = TieredStore::open(memory(), Arc::new(cold), options.moving_nothing()).unwrap();
+    accept(&*tier, job("a", When::After(seconds(60)))).await;
+    let (task_type, id) = (task_type(), id("a"));
+    let began = SystemClock.elapsed();
+    let updated = tier.update(&task_type, &id, b"new".to_vec()).await;
+    assert!(
+        matches!(updated, Err(Error::Unavailable { .. })),
+        "{updated:?}"
+    );
+    let then = SystemClock.elapsed();
+    let cancelled = tier.cancel(&task_type, &id).await;
+    // Cold may have cancelled it.
+    assert!(
+        matches!(cancelled, Err(Error::Indeterminate { .. })),
+        "{cancelled:?}"
+    );
+    let took = [
+        then.saturating_sub(began),
+        SystemClock.elapsed().saturating_sub(then),
+    ];
+    // One wait was over before the last one began.
+    assert!(took.iter().all(|took| *took >= MOVING), "{took:?}");
+    assert!(took.iter().all(|took| *took < MOVING * 3), "{took:?}");
 }

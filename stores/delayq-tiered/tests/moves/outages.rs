@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use delayq_core::documents::Documents;
 use delayq_core::history::KeptMessage;
+use delayq_core::memory::MemoryStore;
 use delayq_core::operate::{Operate, TypeSettings};
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
-use delayq_core::{Clock, Error, Store, SystemClock, TaskState, TaskType, When, millis, seconds};
+use delayq_core::{
+    Clock, Error, Result, Store, SystemClock, TaskState, TaskType, When, millis, seconds,
+};
 use delayq_testing::Fault;
+use delayq_tiered::{TierOptions, TieredStore};
 
-use super::stage::{HORIZON, Ledger, Plan, Stage, accept, id, job, no_fault, pause, task_type};
+use super::stage::{
+    HORIZON, LEAD, LOCK, Ledger, Plan, Stage, accept, id, job, no_fault, pause, task_type,
+};
 
 /// A plan with a store that can be away.
 fn away(store: &'static str, fault: Fault) -> (Plan, Arc<AtomicBool>) {
@@ -114,6 +120,57 @@ async fn a_hot_store_that_was_lost_gets_its_marks_again() {
         assert!(SystemClock.elapsed() < end, "it has no mark");
         pause(millis(2)).await;
     }
+}
+
+/// A cold store that another process drops a type of as soon as its types have been listed.
+#[derive(Debug)]
+struct Dropped {
+    inner: Arc<MemoryStore>,
+    other: Arc<TieredStore>,
+    listed: AtomicU32,
+}
+
+impl delayq_core::store::Layer for Dropped {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        let types = self.inner.types().await;
+        if self.listed.fetch_add(1, Ordering::Relaxed) == 0 {
+            Operate::drop_type(&*self.other, &task_type()).await?;
+        }
+        types
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mark_of_a_type_that_another_process_drops_does_not_come_back() {
+    let stage = Stage::new(&StoreOptions::default());
+    let other = stage.sender();
+    accept(&*other, job("far", When::After(HORIZON * 9))).await;
+    let cancelled = other.cancel(&task_type(), &id("far")).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    let marks = async || stage.hot.folder("tiered.types").await.unwrap().documents;
+    assert_eq!(marks().await.len(), 1);
+    let inner = Arc::clone(&stage.cold);
+    let cold = Arc::new(Dropped {
+        inner,
+        other,
+        listed: AtomicU32::default(),
+    });
+    let options = TierOptions::new(HORIZON, &StoreOptions::default());
+    let options = options.for_tests(LEAD, LOCK, Arc::new(SystemClock));
+    let tier = TieredStore::open(stage.hot.clone(), cold.clone(), options).unwrap();
+    let end = SystemClock.elapsed() + seconds(10);
+    // Some rounds of the promoters.
+    while cold.listed.load(Ordering::Relaxed) < 6 {
+        assert!(SystemClock.elapsed() < end, "no rounds");
+        pause(millis(2)).await;
+    }
+    assert_eq!(marks().await, []);
+    accept(&*tier, job("far", When::After(HORIZON * 9))).await;
+    assert_eq!(marks().await.len(), 1);
 }
 
 /// A process that starts while cold is away learns from hot which types have far tasks.

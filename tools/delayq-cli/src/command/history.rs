@@ -268,7 +268,8 @@ fn found(page: &HistoryPage) -> Result<CommandResult, Failure> {
     CommandResult::new(text(page), page)
 }
 
-fn fate_text(fate: &Fate, id: &TaskId) -> Report {
+/// What became of a task, for people.
+pub(super) fn fate_text(fate: &Fate, id: &TaskId) -> Report {
     if fate.is_unknown() && fate.unread > 0 {
         let unread = fate.unread;
         return format!(

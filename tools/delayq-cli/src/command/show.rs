@@ -2,9 +2,10 @@
 
 use clap::Args;
 use delayq_ops::known_type;
-use delayq_plugin::{InstanceInfo, TaskInfo, TaskSubmitService, Timestamp, WaitsFor};
+use delayq_plugin::{InstanceInfo, TaskId, TaskInfo, TaskSubmitService, Timestamp, WaitsFor};
 use serde_json::json;
 
+use super::history::fate_text;
 use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::moment;
@@ -25,13 +26,8 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &ShowArgs,
 ) -> Result<CommandResult, Failure> {
-    known_type(tasks, &args.task_type).await?;
     let Some(task) = tasks.find(&args.task_type, &args.id).await? else {
-        let text = format!(
-            "there is no task {} of type {}, or it ended longer ago than the store remembers",
-            args.id, args.task_type
-        );
-        return Err(Failure::refused(text));
+        return forgotten(tasks, args).await;
     };
     let now = tasks.stats(&args.task_type).await?.now;
     let instances = tasks.instances().await?;
@@ -41,6 +37,36 @@ pub(super) async fn run(
     let text = text(&args.task_type, &task, &ShownFacts { now, holder });
     let json = json!({"type": args.task_type, "task": task, "holder": holder, "now": now});
     CommandResult::new(text, json)
+}
+
+/// The answer for a task that the store does not know: what its history knows, if there is one.
+async fn forgotten(tasks: &TaskSubmitService, args: &ShowArgs) -> Result<CommandResult, Failure> {
+    let unknown = || {
+        format!(
+            "there is no task {} of type {}, or it ended longer ago than the store remembers",
+            args.id, args.task_type
+        )
+    };
+    let Some(history) = tasks.history() else {
+        known_type(tasks, &args.task_type).await?;
+        return Err(Failure::refused(unknown()));
+    };
+    let fate = history.what_became_of(&args.task_type, &args.id).await;
+    let fate = fate.map_err(|error| {
+        Failure::refused(format!(
+            "{}; the history cannot be asked: {error}",
+            unknown()
+        ))
+    })?;
+    if fate.is_unknown() && fate.unread == 0 {
+        // The history may know a type that the store has dropped.
+        known_type(tasks, &args.task_type).await?;
+        return Err(Failure::refused(unknown()));
+    }
+    let text = fate_text(&fate, &TaskId::new(&args.id)?);
+    let json =
+        json!({"type": args.task_type, "id": args.id, "task": fate.now, "lives": fate.lives});
+    Ok(CommandResult::new(text, json)?.done_if(!fate.is_unknown()))
 }
 
 /// Facts shown with a task.

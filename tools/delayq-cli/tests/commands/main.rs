@@ -18,5 +18,6 @@ mod live;
 mod mistakes;
 mod output;
 mod profiles;
+mod server;
 mod stage;
 mod transfer;

@@ -161,3 +161,22 @@ async fn what_the_store_knows_is_told_while_the_history_is_away() {
     let unknown = site.ask(&token, "GET", &unknown, "").await;
     assert_eq!(unknown.status.as_u16(), 503, "{unknown:?}");
 }
+
+#[tokio::test]
+async fn the_answer_for_a_task_that_is_not_there_names_its_history() {
+    let (site, token, _folder) = site().await;
+    let without = Site::open().await;
+    let other = without.token(&[Scope::Read], "default", &[]).await;
+    for path in [TASKS.to_owned() + "/gone", format!("{TASKS}/gone/timeline")] {
+        let answer = site.ask(&token, "GET", &path, "").await;
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert_eq!(answer.status.as_u16(), 404);
+        assert!(
+            detail.contains("/history") && detail.contains("WhatBecameOf"),
+            "{detail}"
+        );
+        let answer = without.ask(&other, "GET", &path, "").await;
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert_eq!(detail, "there is no task gone of type mail.send");
+    }
+}
