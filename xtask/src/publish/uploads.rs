@@ -53,6 +53,10 @@ pub(super) fn all(
 }
 
 /// Waits until this time.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "no event says that the registry takes further crates"
+)]
 pub(super) fn wait(name: &str, until: Option<SystemTime>) {
     // How long ago it was fails for a time that is still to come.
     let left = until.map_or(WAIT, |time| {

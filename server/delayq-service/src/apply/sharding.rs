@@ -28,11 +28,11 @@ pub(super) async fn check(context: &Context, key: &Key, state: &TypeState) -> Re
     let task_type = TaskType::new(&key.name)?;
     let present = u32::try_from(store.buckets(&task_type).await?.len()).unwrap_or(u32::MAX);
     let shards = wanted.max(present);
-    let stats = context.space.tasks.stats(&key.name).await?;
+    let known = context.space.tasks.stats(&key.name).await?;
     let is_limited = has(
         &settings.fleet_concurrency,
-        stats.fleet_concurrency.is_some(),
-    ) || has(&settings.fleet_rate, stats.fleet_rate.is_some());
+        known.fleet_concurrency.is_some(),
+    ) || has(&settings.fleet_rate, known.fleet_rate.is_some());
     if shards > 1 && is_limited {
         let task_type = key.name.clone();
         let error = Error::FleetLimitOnShards { task_type, shards };
