@@ -49,8 +49,7 @@ fn a_file_or_a_folder_of_somebody_else_is_refused() {
     for (file, text) in [("worker.token", GIVEN), ("default.mail.whsec", other)] {
         let file = folder.join(file);
         fs::write(&file, text).unwrap();
-        for options in [&made[..], &["--check", "--tokens-to", "tokens"]] {
-            let code = options.len() as i32 - 1;
+        for (code, options) in [(1, &made[..]), (2, &["--check", "--tokens-to", "tokens"])] {
             let (report, error) = stage.apply(code, options);
             let says = error.contains("it is there") && report.is_null();
             assert!(says, "{error}");
