@@ -89,6 +89,12 @@ pub trait Store:
         None
     }
 
+    /// True if a type may have several shards here. Without it the store keeps a type in one place,
+    /// and takes no number of shards.
+    fn has_shards(&self) -> bool {
+        false
+    }
+
     /// What an acknowledgement of this store survives, as configured and verified.
     fn durability(&self) -> Durability;
 

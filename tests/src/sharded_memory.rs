@@ -145,6 +145,10 @@ impl Store for ShardedMemory {
         "memory, sharded".to_owned()
     }
 
+    fn has_shards(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         Durability::Memory
     }

@@ -92,6 +92,23 @@ impl Call {
         self.ended(status, &failures.text())
     }
 
+    /// Runs it, and shows what it says as it comes. Returns whether it succeeded, and what it has
+    /// said to its errors.
+    pub(crate) fn told(&self) -> Result<(bool, String), Failure> {
+        println!("  $ {self}");
+        let cannot = |error| Failure(format!("cannot run `{self}`: {error}"));
+        let mut command = self.command();
+        let mut child = command.stderr(Stdio::piped()).spawn().map_err(cannot)?;
+        let mut said = String::new();
+        for line in child.stderr.take().into_iter().flat_map(lossy_lines) {
+            println!("{line}");
+            said += &line;
+            said.push('\n');
+        }
+        let status = child.wait().map_err(cannot)?;
+        Ok((status.success(), said))
+    }
+
     /// Runs it with its output read: what `read` makes of the lines. What it prints to its errors
     /// is shown.
     pub(crate) fn lines<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {

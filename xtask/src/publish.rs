@@ -1,5 +1,7 @@
 //! `cargo xtask publish`: the public crates of the workspace, each after those that it needs.
 
+mod uploads;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -20,8 +22,8 @@ pub(crate) struct Args {
     list: bool,
 }
 
-/// Checks what the registry asks for, then packs all crates in one call of cargo, which takes those
-/// that are not published yet from each other.
+/// Checks what the registry asks for, then publishes one crate after the other. Those that are
+/// published are left out, so that a repeat goes on where a run has ended.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let call = Call::new("cargo metadata --locked --no-deps --format-version 1");
     let metadata = call.output();
@@ -39,17 +41,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
         return Ok(());
     }
-    let mut publish = order
-        .iter()
-        .fold(Call::new("cargo publish --locked"), |call, name| {
-            call.word("--package").word(name)
-        });
-    for (option, is_given) in [("--dry-run", args.dry_run), ("--no-verify", !args.verify)] {
-        if is_given {
-            publish = publish.word(option);
-        }
+    let mut options = Vec::new();
+    options.extend((!args.verify).then_some("--no-verify"));
+    if args.dry_run {
+        options.push("--dry-run");
+        // In one call, as none is published yet: cargo takes them from each other.
+        return packed(&order, &options).run();
     }
-    publish.run()
+    let publish = |name: &String| packed(std::slice::from_ref(name), &options).told();
+    uploads::all(&order, publish, uploads::wait)
+}
+
+fn packed(names: &[String], options: &[&str]) -> Call {
+    let call = Call::new("cargo publish --locked");
+    let call = names
+        .iter()
+        .fold(call, |call, name| call.word("--package").word(name));
+    options.iter().fold(call, |call, option| call.word(*option))
 }
 
 /// A crate that others may use.

@@ -165,6 +165,10 @@ macro_rules! stores {
                 Layer::sql_place(self)
             }
 
+            fn has_shards(&self) -> bool {
+                self.inner().has_shards()
+            }
+
             fn durability(&self) -> Durability {
                 Layer::durability(self)
             }

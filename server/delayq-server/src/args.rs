@@ -64,6 +64,9 @@ pub(crate) enum Command {
     Check,
     /// Ask the running server of this configuration whether it is ready; exits with 0 or 1.
     Health {
+        /// Ask whether it answers at all, whatever its store does: for what restarts a server.
+        #[arg(long)]
+        live: bool,
         /// The number of seconds to wait for its answer.
         #[arg(long, value_name = "SECONDS", default_value_t = 5)]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]

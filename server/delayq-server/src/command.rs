@@ -30,8 +30,13 @@ pub(crate) async fn run(config: Config, command: Command) -> Result<ExitCode, Se
     match command {
         Command::Check => check::run(config).await?,
         Command::Apply(args) => return Ok(apply::run(config, &args).await),
-        Command::Health { timeout } => {
-            health::run(&config, Duration::from_secs(timeout)).await?;
+        Command::Health { live, timeout } => {
+            let question = if live {
+                health::Question::Live
+            } else {
+                health::Question::Ready
+            };
+            health::run(&config, question, Duration::from_secs(timeout)).await?;
         }
         command => on_store(config, command).await?,
     }

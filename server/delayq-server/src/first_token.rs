@@ -6,7 +6,7 @@ use std::path::Path;
 
 use delayq_service::access::TokenBook;
 use delayq_service::config::FirstTokenPlace;
-use delayq_service::private_file::write_private;
+use delayq_service::private_file::{flaw, write_private};
 
 use crate::say::say;
 use crate::server::{Server, ServerError};
@@ -29,6 +29,8 @@ pub(crate) async fn tell(server: &Server, url: &str) -> Result<(), ServerError> 
             if !server.app.tokens.all().is_empty() {
                 return Ok(());
             }
+            // Whoever reads the output may be in another folder.
+            let file = std::path::absolute(&file)?;
             let token = written(&file)?;
             server.take_first_token(&token).await?;
             let file = file.display();
@@ -63,10 +65,8 @@ fn written(file: &Path) -> Result<String, ServerError> {
             let checked = TokenBook::check_given(text);
             checked
                 .map_err(|_| refused("the file is there and has no token, and stays as it is"))?;
-            if !is_private(file) {
-                return Err(refused(
-                    "the file is there, and others may read it: chmod 600",
-                ));
+            if let Some(flaw) = flaw(file).map_err(|error| refused(&error.to_string()))? {
+                return Err(refused(&format!("the file is there, and {flaw}")));
             }
             tracing::warn!(file = %file.display(),
                 "the file of the first token is there already: it is the first token");
@@ -74,17 +74,4 @@ fn written(file: &Path) -> Result<String, ServerError> {
         }
         Err(error) => Err(refused(&error.to_string())),
     }
-}
-
-/// True if nobody but its owner may read a file.
-#[cfg(unix)]
-fn is_private(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    const OF_OTHERS: u32 = 0o077;
-    fs::metadata(file).is_ok_and(|found| (found.permissions().mode() & OF_OTHERS) == 0)
-}
-
-#[cfg(not(unix))]
-fn is_private(_: &Path) -> bool {
-    true
 }

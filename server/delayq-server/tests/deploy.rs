@@ -120,7 +120,7 @@ fn the_image_is_built_by_the_oldest_compiler_and_runs_the_program_as_nobody() {
     assert_eq!(last("USER"), "65532:65532");
     assert_eq!(last("ENTRYPOINT"), "[\"/usr/local/bin/delayq-server\"]");
     assert_eq!(last("ENV"), "DELAYQ_LISTEN=0.0.0.0:7880");
-    let health = "CMD [\"/usr/local/bin/delayq-server\", \"health\"]";
+    let health = "CMD [\"/usr/local/bin/delayq-server\", \"health\", \"--live\"]";
     assert!(last("HEALTHCHECK").ends_with(health));
     let built = "-p delayq-server -p delayq-cli";
     assert!(text.contains(built) && text.contains("target/release/delayq "));

@@ -368,9 +368,12 @@ fn check_says_each_thing_that_it_checked() {
     let (output, text) = run(folder.path(), &check);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("tls.certificate \"a.pem\""), "{text}");
-    std::fs::write(folder.path().join("server.toml"), "").unwrap();
+    // A start does without its history.
+    let away = "history = \"postgres://127.0.0.1:1/history\"";
+    std::fs::write(folder.path().join("server.toml"), away).unwrap();
     let (output, text) = run(folder.path(), &check);
     assert!(output.status.success(), "{text}");
+    assert!(text.contains("history: not reachable now"), "{text}");
 }
 
 #[test]
@@ -434,6 +437,8 @@ fn the_health_of_a_running_server_is_asked_with_and_without_tls() {
     let mut plain = Running::start(folder.path(), &[]);
     let ready = (Some(0), "ready\n".to_owned());
     assert_eq!(health(folder.path(), &plain, &[]), ready);
+    let live = (Some(0), "live\n".to_owned());
+    assert_eq!(health(folder.path(), &plain, &["--live"]), live);
     let made = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).unwrap();
     let file = |name: &str| folder.path().join(name);
     std::fs::write(file("c.pem"), made.cert.pem()).unwrap();
@@ -453,4 +458,24 @@ fn the_health_of_a_running_server_is_asked_with_and_without_tls() {
     }
     let (code, said) = health(folder.path(), &plain, &[]);
     assert!(code == Some(1) && said.contains("refused"), "{said}");
+}
+
+/// What restarts an unhealthy server does not restart one whose store is away.
+#[test]
+fn a_server_whose_store_is_away_is_alive_and_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut redis = RedisServer::start(Persistence::EverySecond, &[]);
+    let mut server = Running::start(folder.path(), &["--store", &redis.url()]);
+    first_token(&mut server);
+    redis.kill();
+    let asked = Instant::now();
+    let (code, said) = loop {
+        let (code, said) = health(folder.path(), &server, &[]);
+        if code == Some(1) || asked.elapsed() > Duration::from_secs(20) {
+            break (code, said);
+        }
+    };
+    assert!(code == Some(1) && said.contains("503"), "{said}");
+    let live = (Some(0), "live\n".to_owned());
+    assert_eq!(health(folder.path(), &server, &["--live"]), live);
 }

@@ -3,6 +3,7 @@
 //! A [`State`] is read and checked, a [`Plan`] holds it against what the stores have, and carrying
 //! it out calls the [operations](crate::operation) that every entry calls.
 
+mod content;
 mod document;
 mod item;
 mod note;
@@ -12,6 +13,7 @@ mod refusal;
 mod report;
 mod run;
 mod secret_folder;
+mod sharding;
 mod source;
 mod token_state;
 mod wanted;

@@ -325,6 +325,11 @@ impl Push {
         Ok(target.map(|target| target.shown()))
     }
 
+    /// The target of a type or pattern, with its secrets.
+    pub async fn stored(&self, pattern: &TypePattern) -> Result<Option<Arc<Target>>, Problem> {
+        Ok(self.board.stored(pattern).await?)
+    }
+
     /// Sets the target of a type or pattern. Returns the target without its secrets, and a new
     /// secret if one was made.
     pub async fn set(
@@ -332,14 +337,14 @@ impl Push {
         pattern: &TypePattern,
         target: Target,
     ) -> Result<(Target, Option<String>), Problem> {
-        let Prepared { target, made, .. } = self.prepared(pattern, target, None).await?;
+        let Prepared { target, made, .. } = self.prepared(pattern, target).await?;
         let shown = target.shown();
         self.put(pattern, target).await?;
         Ok((shown, made))
     }
 
-    /// A target as it would be stored: with what it keeps of the one before, and with a secret.
-    /// `secret` is the one that it gets if it needs a new one; `None` makes one.
+    /// A target as it would be stored: with what it keeps of the one before, and with a new secret
+    /// if it needs one.
     ///
     /// # Errors
     /// `bad-request` for an invalid target, and errors of the store.
@@ -347,14 +352,13 @@ impl Push {
         &self,
         pattern: &TypePattern,
         mut target: Target,
-        secret: Option<String>,
     ) -> Result<Prepared, Problem> {
         let before = self.board.stored(pattern).await?;
         target.keep_from(before.as_deref());
         let mut made = None;
         if let Some(http) = target.http.as_mut().filter(|http| http.secrets.is_none()) {
-            let secret = secret.map_or_else(secret::new_secret, Ok);
-            let secret = secret.map_err(|error| Problem::unavailable(error.to_string()))?;
+            let secret =
+                secret::new_secret().map_err(|error| Problem::unavailable(error.to_string()))?;
             http.secrets = Some(vec![Hidden::new(secret.clone())]);
             made = Some(secret);
         }

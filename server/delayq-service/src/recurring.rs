@@ -101,13 +101,18 @@ impl RecurringTask {
 
     /// True if both declare the same.
     pub fn is_same(&self, other: &Self) -> bool {
-        let (since, revision) = (self.since, self.revision);
-        *self
-            == Self {
-                since,
-                revision,
-                ..other.clone()
-            }
+        self.undated() == other.undated()
+    }
+
+    /// What is declared, whenever that was.
+    #[must_use]
+    pub fn undated(&self) -> Self {
+        let (since, revision) = (0, 0);
+        Self {
+            since,
+            revision,
+            ..self.clone()
+        }
     }
 
     /// The declaration for the plugin.

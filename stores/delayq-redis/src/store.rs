@@ -227,6 +227,10 @@ impl Store for RedisStore {
         Some(self.cx.keys.namespace())
     }
 
+    fn has_shards(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         *lock(&self.durability)
     }

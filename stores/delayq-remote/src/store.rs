@@ -91,6 +91,11 @@ impl Store for RemoteStore {
         Some(&self.namespace)
     }
 
+    /// Whether the store of the server has them, it says once it is asked for some.
+    fn has_shards(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         self.found()
     }

@@ -169,6 +169,7 @@ mod tests {
         let file = Containerfile::read(text).unwrap();
         let config = file.config(&[]).unwrap();
         assert_eq!(config["Healthcheck"]["Test"][2], "health");
+        assert_eq!(config["Healthcheck"]["Test"][3], "--live");
         assert_eq!(config["Volumes"]["/var/lib/delayq"], json!({}));
         assert!(file.labels().count() > 2);
     }

@@ -94,12 +94,12 @@ impl FileTree {
     /// The archive, with `time` in seconds since 1970 for every entry.
     ///
     /// # Errors
-    /// A path has more than 100 bytes.
+    /// A path is too long for the two fields of a name: 155 bytes of folders, and 100 of the rest.
     pub(crate) fn tar(&self, time: u64) -> io::Result<Vec<u8>> {
         let mut archive = Builder::new(Vec::new());
         for (path, node) in &self.0 {
             let content = node.content.as_deref();
-            let mut header = Header::new_gnu();
+            let mut header = Header::new_ustar();
             let path = match content {
                 None => format!("{path}/"),
                 Some(_) => path.clone(),
@@ -134,14 +134,31 @@ impl FileTree {
     }
 }
 
-/// Writes the name as it is: a leading `./`, which packages of Debian have, would be taken off.
+/// Writes the name as it is: a leading `./`, which packages of Debian have, would be taken off. A
+/// long one has its first folders in a field of their own.
 fn name(header: &mut Header, path: &str) -> io::Result<()> {
-    let field = &mut header.as_old_mut().name;
-    let Some(field) = field.get_mut(..path.len()) else {
-        let text = format!("{path} is longer than the 100 bytes of an archive's names");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let refused = || {
+        let text = format!("{path} is too long for the names of an archive");
+        io::Error::new(io::ErrorKind::InvalidInput, text)
     };
-    field.copy_from_slice(path.as_bytes());
+    let header = header.as_ustar_mut().ok_or_else(refused)?;
+    if let Some(field) = header.name.get_mut(..path.len()) {
+        field.copy_from_slice(path.as_bytes());
+        return Ok(());
+    }
+    let ends = path.match_indices('/').map(|(end, _)| end);
+    let mut parts = ends.filter_map(|end| Some((path.get(..end)?, path.get(end + 1..)?)));
+    let fits = |(folders, rest): &(&str, &str)| {
+        let is_long = folders.len() > header.prefix.len() || rest.len() > header.name.len();
+        !is_long && !rest.is_empty()
+    };
+    let (folders, rest) = parts.find(fits).ok_or_else(refused)?;
+    for (field, text) in [
+        (header.prefix.get_mut(..folders.len()), folders),
+        (header.name.get_mut(..rest.len()), rest),
+    ] {
+        field.ok_or_else(refused)?.copy_from_slice(text.as_bytes());
+    }
     Ok(())
 }
 
@@ -192,10 +209,24 @@ mod tests {
         assert_eq!(entries.collect::<Vec<_>>(), expected);
     }
 
+    /// A version such as 0.10.0-rc.12 is in the first folder of every path.
     #[test]
-    fn a_path_that_does_not_fit_is_refused() {
+    fn a_long_path_is_kept_and_one_that_does_not_fit_is_refused() {
+        let (folder, name) = ("f".repeat(90), "n".repeat(90));
+        let path = format!("{folder}/share/{name}");
+        let mut tree = FileTree::default();
+        tree.file(&path, "1");
+        let written = tree.tar(0).unwrap();
+        let mut archive = tar::Archive::new(written.as_slice());
+        let paths = archive.entries().unwrap().map(|entry| {
+            let path = entry.unwrap().path_bytes().to_vec();
+            String::from_utf8(path).unwrap()
+        });
+        let paths: Vec<_> = paths.collect();
+        let (above, below) = (format!("{folder}/"), format!("{folder}/share/"));
+        assert_eq!(paths, [above, below, path]);
         let mut tree = FileTree::default();
         tree.file(&"a".repeat(101), "");
-        assert!(tree.tar(0).unwrap_err().to_string().contains("100 bytes"));
+        assert!(tree.tar(0).unwrap_err().to_string().contains("too long"));
     }
 }

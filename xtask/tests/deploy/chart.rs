@@ -204,6 +204,59 @@ fn a_url_becomes_a_secret_and_a_changed_configuration_new_pods() {
     assert_ne!(annotations(&one), annotations(&two));
 }
 
+/// A monitor asks for no key that a secret of TLS may lack, and the one of the example is let in.
+#[test]
+fn prometheus_reaches_the_pods_of_the_production_example() {
+    let Some(production) = rendered("production", &[]) else {
+        return;
+    };
+    let monitor = of_kind(&production, "ServiceMonitor").next().unwrap();
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    let tls = serde_json::json!({"serverName": "delayq.example"});
+    assert_eq!(
+        (&endpoint["scheme"], &endpoint["tlsConfig"]),
+        (&"https".into(), &tls)
+    );
+    let policy = of_kind(&production, "NetworkPolicy").next().unwrap();
+    let from = policy["spec"]["ingress"][0]["from"].as_array().unwrap();
+    let of = |one: &Value| {
+        let labels = &one["namespaceSelector"]["matchLabels"];
+        labels["kubernetes.io/metadata.name"] == "monitoring"
+    };
+    assert!(from.iter().any(of), "{from:?}");
+    let ca = "metrics.serviceMonitor.tls.caSecret=own,metrics.serviceMonitor.tls.serverName=";
+    let Some(own) = rendered("production", &["--set", ca]) else {
+        return;
+    };
+    let monitor = of_kind(&own, "ServiceMonitor").next().unwrap();
+    let tls = serde_json::json!({
+        "ca": {"secret": {"name": "own", "key": "ca.crt"}}, "serverName": "try-delayq.shop.svc",
+    });
+    assert_eq!(monitor["spec"]["endpoints"][0]["tlsConfig"], tls);
+}
+
+/// The id is that of the token in the secret, which may be a secret of the user.
+#[test]
+fn the_notes_tell_where_the_id_of_the_first_token_is() {
+    let notes = read(&format!("{CHART}/templates/NOTES.txt"));
+    assert!(notes.contains("token revoke ID\n") && !notes.contains("token revoke first"));
+}
+
+/// The store of a trial goes on while a new version of the chart replaces the servers.
+#[test]
+fn the_pod_of_redis_has_nothing_that_differs_by_version() {
+    let Some(trial) = rendered("trial", &["--set", "enabled=true"]) else {
+        return;
+    };
+    let redis = of_kind(&trial, "StatefulSet").next().unwrap();
+    let labels = redis["spec"]["template"]["metadata"]["labels"]
+        .as_object()
+        .unwrap();
+    for name in ["helm.sh/chart", "app.kubernetes.io/version"] {
+        assert!(!labels.contains_key(name), "{labels:?}");
+    }
+}
+
 #[test]
 fn values_that_cannot_work_are_refused_with_what_to_do() {
     for (set, reason) in [
@@ -222,6 +275,15 @@ fn values_that_cannot_work_are_refused_with_what_to_do() {
         (
             "store.url=redis://a/0,terminationGracePeriodSeconds=10",
             "terminationGracePeriodSeconds",
+        ),
+        ("store.url=redis://a/0,stop.readyGraceMs=5001", "are 51 s"),
+        (
+            "store.url=redis://a/0,config=tls = { client_ca = \"a\" }",
+            "no probe of Kubernetes",
+        ),
+        (
+            "store.url=redis://a/0,extraEnv[0].name=DELAYQ_TLS__CLIENT_CA",
+            "no probe of Kubernetes",
         ),
         ("store.url=redis://a/0,log.format=xml", "format"),
     ] {

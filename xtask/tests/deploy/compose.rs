@@ -33,7 +33,11 @@ fn the_compose_file_says_what_the_image_and_the_server_say() {
     assert!(containerfile.contains(&format!("--retries={}", health["retries"])));
     let test = health["test"].as_array().unwrap();
     let words: Vec<_> = test.iter().map(|word| word.as_str().unwrap()).collect();
-    assert_eq!(words, ["CMD", "/usr/local/bin/delayq-server", "health"]);
+    // Not whether it is ready: what restarts an unhealthy server would do so while Redis is away.
+    let program = "/usr/local/bin/delayq-server";
+    assert_eq!(words, ["CMD", program, "health", "--live"]);
+    let same = format!("CMD [{program:?}, \"health\", \"--live\"]");
+    assert!(containerfile.contains(&same), "{same}");
     for (name, service) in compose["services"].as_object().unwrap() {
         assert_eq!(service["read_only"], true, "{name}");
         assert!(has(&service["cap_drop"], "ALL"), "{name}");

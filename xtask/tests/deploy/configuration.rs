@@ -40,3 +40,22 @@ fn the_unit_waits_as_long_as_the_server_takes_to_stop() {
     let grace = default_of("stop.ready_grace_ms").parse().unwrap();
     assert!(seconds * 1_000 >= crate::defaults::longest_stop_ms(grace) + 5_000);
 }
+
+/// A store that is away for a while, at boot or later, does not end the service for good.
+#[test]
+fn the_unit_tries_again_for_as_long_as_its_store_is_away() {
+    let unit = read("docs/deploy/delayq-server.service");
+    let (about, service) = unit.split_once("\n[Service]\n").unwrap();
+    assert!(about.lines().any(|line| line == "StartLimitIntervalSec=0"));
+    assert!(service.lines().any(|line| line == "Restart=on-failure"));
+    // A check also fails for what a start does without.
+    assert!(
+        !service
+            .lines()
+            .any(|line| line.starts_with("ExecStartPre="))
+    );
+    let after = about.lines().find_map(|line| line.strip_prefix("After="));
+    for store in ["redis-server.service", "postgresql.service"] {
+        assert!(after.unwrap().split(' ').any(|one| one == store), "{store}");
+    }
+}

@@ -14,6 +14,7 @@ mod compose;
 mod configuration;
 mod defaults;
 mod values;
+mod versions;
 mod workflows;
 
 use std::path::{Path, PathBuf};

@@ -128,8 +128,13 @@ fn the_chart_has_the_ports_and_times_of_the_server() {
     assert!(seconds("terminationGracePeriodSeconds") >= stop + 5_000);
     let schema: Value =
         serde_json::from_str(&read(&format!("{CHART}/values.schema.json"))).unwrap();
+    // The template refuses what is less than all of it.
     let least = &schema["properties"]["terminationGracePeriodSeconds"]["minimum"];
-    assert!(least.as_u64().unwrap() * 1_000 >= longest_stop_ms(0) + 5_000);
+    assert_eq!(least.as_u64().unwrap(), 20 + 5);
+    assert_eq!(
+        values["stop"]["graceMs"].to_string(),
+        default_of("stop.grace_ms")
+    );
     assert_eq!(
         values["coldStore"]["horizon"],
         default_of("horizon").as_str()
@@ -145,6 +150,36 @@ fn the_chart_has_the_ports_and_times_of_the_server() {
             || read("docs/guide/server.md").contains(&format!("| `{option}` |"));
         assert!(is_known, "{line}");
     }
+}
+
+/// What a server takes at most fits into its memory: it refuses before it is killed.
+#[test]
+fn connections_and_bodies_fit_into_the_memory_of_chart_and_compose() {
+    const CONNECTION: u64 = 28_000;
+    // What a server takes without connections.
+    const REST: u64 = 64 << 20;
+    for page in ["docs/guide/server-operations.md", PAGE] {
+        assert!(
+            read(page).contains("connection costs about 28 KB"),
+            "{page}"
+        );
+    }
+    let values = values();
+    let limit = values["resources"]["limits"]["memory"].as_str().unwrap();
+    let limit: u64 = limit.strip_suffix("Mi").unwrap().parse().unwrap();
+    let of = |name: &str| values["connections"][name].as_u64().unwrap();
+    // The port of the API and that of the page.
+    let most = 2 * of("max") * CONNECTION + of("maxBodyBytes") + REST;
+    assert!(most <= limit << 20, "{most}");
+
+    let compose = yaml(&read("docs/deploy/compose.yaml"));
+    let server = &compose["services"]["server"];
+    let limit = server["mem_limit"].as_str().unwrap();
+    let limit: u64 = limit.strip_suffix('m').unwrap().parse().unwrap();
+    let of = |name: &str| server["environment"][name].as_u64().unwrap();
+    let connections = of("DELAYQ_CONNECTIONS__MAX") * CONNECTION;
+    let most = connections + of("DELAYQ_CONNECTIONS__MAX_BODY_BYTES") + REST;
+    assert!(most <= limit << 20, "{most}");
 }
 
 #[test]

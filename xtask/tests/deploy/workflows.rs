@@ -22,7 +22,8 @@ fn a_release_is_tested_and_packed_before_anything_is_published() {
             .collect(),
         _ => Vec::new(),
     };
-    assert_eq!(needs("release"), ["test", "dist", "crates-dry-run"]);
+    let before = ["test", "dist", "crates-dry-run", "clients-dry-run"];
+    assert_eq!(needs("release"), before);
     assert_eq!(
         jobs["release"]["if"],
         "startsWith(github.ref, 'refs/tags/v')"
@@ -75,5 +76,38 @@ fn actionlint_finds_nothing_in_the_workflows() {
             String::from_utf8_lossy(&output.stdout)
         ),
         Err(_) => println!("LEFT OUT: actionlint is not here, which judges the workflows"),
+    }
+}
+
+/// What `mvn deploy` and `npm publish` refuse on the day of a release.
+#[test]
+fn clients_have_what_their_registries_ask_for() {
+    let pom = read("clients/java/pom.xml");
+    let (_, release) = pom.split_once("<id>release</id>").unwrap();
+    for plugin in ["source", "javadoc", "gpg", "central-publishing"] {
+        let plugin = format!("<artifactId>{plugin}-maven-plugin</artifactId>");
+        let other = plugin
+            .replace("-maven-plugin", "-plugin")
+            .replace("<artifactId>", "<artifactId>maven-");
+        assert!(
+            release.contains(&plugin) || release.contains(&other),
+            "{plugin}"
+        );
+    }
+    let server = "<publishingServerId>central</publishingServerId>";
+    assert!(release.contains(server));
+    for field in [
+        "name",
+        "description",
+        "url",
+        "licenses",
+        "developers",
+        "scm",
+    ] {
+        assert!(pom.contains(&format!("\n  <{field}>")), "{field}");
+    }
+    let workflow = read(".github/workflows/release.yml");
+    for part in ["server-id: central\n", "--tag \"$tag\"", "-Prelease deploy"] {
+        assert!(workflow.contains(part), "{part}");
     }
 }

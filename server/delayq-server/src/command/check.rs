@@ -7,7 +7,7 @@ use std::path::Path;
 
 use delayq_plugin::history::HistoryStore;
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{Namespace, Store, open_store};
+use delayq_plugin::{Error, Namespace, Store, open_store};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -93,7 +93,14 @@ async fn history(config: &Config) -> Result<String, String> {
     let history = opened.map_err(|error| error.to_string())?;
     let asked = history.status().await;
     history.close().await;
-    asked.map_err(|error| error.to_string())?;
+    match asked {
+        Err(error @ (Error::Unavailable { .. } | Error::Indeterminate { .. })) => {
+            return Ok(format!(
+                "not reachable now, and a start does without it: records wait in the store. {error}"
+            ));
+        }
+        asked => drop(asked.map_err(|error| error.to_string())?),
+    }
     let topic = config.history_topic.as_ref();
     let topic = topic.map(|topic| format!(", and a copy to the topic {topic}, which is not asked"));
     Ok(format!(

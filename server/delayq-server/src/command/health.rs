@@ -1,5 +1,5 @@
-//! `delayq-server health`: asks the running server whether it is ready, for supervisors that have
-//! no client of HTTP, such as a container without a shell.
+//! `delayq-server health`: asks the running server whether it is ready, or only whether it is
+//! alive, for supervisors that have no client of HTTP, such as a container without a shell.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -12,8 +12,24 @@ use crate::door::loopback_connector;
 use crate::say::say;
 use crate::server::ServerError;
 
-const REQUEST: &[u8] =
-    b"GET /health/ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+/// What the server is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Question {
+    /// Whether it takes requests, which includes its store.
+    Ready,
+    /// Whether it answers at all. A restart mends one that does not.
+    Live,
+}
+
+impl Question {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Live => "live",
+        }
+    }
+}
+
 /// An answer is some hundred bytes.
 const MAX_ANSWER: u64 = 64 * 1024;
 
@@ -22,15 +38,21 @@ const MAX_ANSWER: u64 = 64 * 1024;
 ///
 /// # Errors
 /// No answer came within `timeout`, or the answer is not 200. The text has the reason.
-pub(super) async fn run(config: &Config, timeout: Duration) -> Result<(), ServerError> {
-    let address = reachable(config.listen);
-    let refused = |why: String| ServerError::Refused(format!("not ready at {address}: {why}"));
-    let asked = tokio::time::timeout(timeout, ask(config, address)).await;
+pub(super) async fn run(
+    config: &Config,
+    question: Question,
+    timeout: Duration,
+) -> Result<(), ServerError> {
+    let (address, word) = (reachable(config.listen), question.word());
+    let refused = |why: String| ServerError::Refused(format!("not {word} at {address}: {why}"));
+    let request =
+        format!("GET /health/{word} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let asked = tokio::time::timeout(timeout, ask(config, address, &request)).await;
     let silent = |_| refused(format!("no answer within {} s", timeout.as_secs()));
     let answer = asked.map_err(silent)?;
     let answer = answer.map_err(|error| refused(error.to_string()))?;
     judge(&answer).map_err(refused)?;
-    say("ready");
+    say(word);
     Ok(())
 }
 
@@ -44,19 +66,22 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn ask(config: &Config, address: SocketAddr) -> Result<String, ServerError> {
+async fn ask(config: &Config, address: SocketAddr, request: &str) -> Result<String, ServerError> {
     let stream = TcpStream::connect(address).await?;
     match loopback_connector(&config.tls)? {
-        None => exchange(stream).await,
+        None => exchange(stream, request).await,
         Some(connector) => {
             let name = address.ip().into();
-            exchange(connector.connect(name, stream).await?).await
+            exchange(connector.connect(name, stream).await?, request).await
         }
     }
 }
 
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<String, ServerError> {
-    stream.write_all(REQUEST).await?;
+async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: &str,
+) -> Result<String, ServerError> {
+    stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
     let mut answer = Vec::new();
     let read = stream.take(MAX_ANSWER).read_to_end(&mut answer).await;

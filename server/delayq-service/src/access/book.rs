@@ -17,6 +17,9 @@ use crate::server_metric::TOKENS;
 /// The folder of documents that holds the tokens.
 const FOLDER: &str = "tokens";
 
+/// How often a change is tried while others change the same token.
+const MAX_TRIES: usize = 20;
+
 /// The states of tokens in the metric.
 const VALID: &str = "valid";
 const ENDING: &str = "ending";
@@ -69,9 +72,9 @@ pub struct TokenBook {
     tokens: FolderCache<Tokens>,
 }
 
-/// Tokens by their ids.
+/// Tokens by their ids, each with the revision of its document.
 #[derive(Debug, Default)]
-struct Tokens(HashMap<String, Arc<Token>>);
+struct Tokens(HashMap<String, (Arc<Token>, u64)>);
 
 impl Contents for Tokens {
     fn read(documents: Vec<Document>) -> Result<Self> {
@@ -80,7 +83,7 @@ impl Contents for Tokens {
             let token: Result<Token, _> = serde_json::from_str(&document.body);
             match token {
                 Ok(token) if token.v <= Token::VERSION => {
-                    tokens.insert(document.name, Arc::new(token));
+                    tokens.insert(document.name, (Arc::new(token), document.revision));
                 }
                 Ok(_) => warn!(
                     id = document.name,
@@ -118,7 +121,8 @@ impl TokenBook {
     }
 
     fn get(&self, id: &str) -> Option<Arc<Token>> {
-        self.tokens.get().0.get(id).cloned()
+        let tokens = self.tokens.get();
+        tokens.0.get(id).map(|(token, _)| Arc::clone(token))
     }
 
     /// Admits the token with this text, if it is valid now.
@@ -151,7 +155,7 @@ impl TokenBook {
     pub(crate) fn measure(&self) {
         let now = self.clock.now().as_millis();
         let states = self.tokens.get();
-        let states = states.0.values().map(|token| state(token, now));
+        let states = states.0.values().map(|(token, _)| state(token, now));
         let mut counts = [(VALID, 0_u32), (ENDING, 0), (ENDED, 0)];
         for state in states {
             let counted = counts.iter_mut().find(|(name, _)| *name == state);
@@ -166,7 +170,9 @@ impl TokenBook {
 
     /// All tokens, sorted by id.
     pub fn all(&self) -> Vec<Arc<Token>> {
-        let mut tokens: Vec<_> = self.tokens.get().0.values().cloned().collect();
+        let tokens = self.tokens.get();
+        let tokens = tokens.0.values().map(|(token, _)| Arc::clone(token));
+        let mut tokens: Vec<_> = tokens.collect();
         tokens.sort_by(|one, other| one.id.cmp(&other.id));
         tokens
     }
@@ -244,22 +250,42 @@ impl TokenBook {
 
     /// Changes the properties of a token, and its secret if `hash` is that of another one. Returns
     /// false if there is no such token.
+    ///
+    /// # Errors
+    /// Others change it again and again; a store error.
     pub async fn change(&self, id: &str, new: NewToken, hash: Option<String>) -> Result<bool> {
-        self.tokens.read().await?;
-        let Some(known) = self.get(id) else {
-            return Ok(false);
-        };
-        let (hash, earlier) = match hash {
-            Some(hash) => (hash, None),
-            None => (known.hash.clone(), known.earlier.clone()),
-        };
-        let token = Token {
-            created_at: known.created_at,
-            earlier,
-            ..self.token(new, id.to_owned(), hash)
-        };
-        self.write(&token, Expected::Any).await?;
-        Ok(true)
+        let revised = self.revise(id, |known| {
+            let (hash, earlier) = match &hash {
+                Some(hash) => (hash.clone(), None),
+                None => (known.hash.clone(), known.earlier.clone()),
+            };
+            Token {
+                created_at: known.created_at,
+                earlier,
+                ..self.token(new.clone(), id.to_owned(), hash)
+            }
+        });
+        Ok(revised.await?.is_some())
+    }
+
+    /// Stores what `made` makes of a token, unless somebody else has revoked or changed it since it
+    /// was read: then it is read again. Returns `None` if there is no such token.
+    async fn revise(
+        &self,
+        id: &str,
+        made: impl Fn(&Token) -> Token + Send,
+    ) -> Result<Option<Token>> {
+        for _ in 0..MAX_TRIES {
+            self.tokens.read().await?;
+            let Some((known, revision)) = self.tokens.get().0.get(id).cloned() else {
+                return Ok(None);
+            };
+            let (token, expected) = (made(&known), Expected::Revision(revision));
+            if let WriteOutcome::Written(_) = self.tokens.write(id, &token, expected).await? {
+                return Ok(Some(token));
+            }
+        }
+        Err(refused("others change it at the same time: try again"))
     }
 
     fn token(&self, new: NewToken, id: String, hash: String) -> Token {
@@ -282,19 +308,20 @@ impl TokenBook {
 
     /// Gives a token a new secret. The present secret stays valid for `overlap`. Returns `None` if
     /// there is no such token.
+    ///
+    /// # Errors
+    /// The system has no random numbers, others change it again and again; a store error.
     pub async fn rotate(&self, id: &str, overlap: Duration) -> Result<Option<(Token, String)>> {
-        self.tokens.read().await?;
-        let Some(token) = self.get(id) else {
-            return Ok(None);
-        };
         let (text, hash) = generate(id).map_err(no_random)?;
-        let mut token = (*token).clone();
-        token.earlier = Some(EarlierSecret {
-            hash: std::mem::replace(&mut token.hash, hash),
-            until: self.clock.now().plus(overlap).as_millis(),
+        let revised = self.revise(id, |known| {
+            let mut token = known.clone();
+            token.earlier = Some(EarlierSecret {
+                hash: std::mem::replace(&mut token.hash, hash.clone()),
+                until: self.clock.now().plus(overlap).as_millis(),
+            });
+            token
         });
-        self.write(&token, Expected::Any).await?;
-        Ok(Some((token, text)))
+        Ok(revised.await?.map(|token| (token, text)))
     }
 
     /// Revokes a token; returns true if it existed. Every server refuses it within a second.
@@ -337,21 +364,4 @@ fn no_random(error: getrandom::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_ending_in_its_last_week_if_it_was_made_for_longer_than_a_month() {
-        let of = |days: Option<i64>, passed: i64| {
-            let expires_at = days.map(|days| days * DAY_MS);
-            let token = serde_json::json!({"v": 1, "id": "a", "name": "a", "scopes": ["read"],
-                "namespace": "*", "types": [], "created_at": 0, "expires_at": expires_at, "hash": ""});
-            state(&serde_json::from_value(token).unwrap(), passed * DAY_MS)
-        };
-        assert_eq!(of(None, 5_000), VALID);
-        assert_eq!(of(Some(90), 82), VALID);
-        assert_eq!(of(Some(90), 84), ENDING);
-        assert_eq!(of(Some(90), 90), ENDED);
-        assert_eq!(of(Some(7), 3), VALID, "made for a week");
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ use delayq_plugin::TypeSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::content::Content;
 use crate::access::NewToken;
 use crate::policy::TypePolicy;
 use crate::push::Target;
@@ -155,6 +156,12 @@ pub struct Item {
     pub detail: Option<String>,
     /// True once it is done.
     pub is_done: bool,
+    /// The digest of its present value.
+    #[serde(skip)]
+    pub(super) before: Option<String>,
+    /// The digest of its declared value.
+    #[serde(skip)]
+    pub(super) after: Option<String>,
     #[serde(skip)]
     pub(super) deed: Deed,
     /// The secret that is written before it is done.
@@ -163,7 +170,9 @@ pub struct Item {
 }
 
 impl Item {
-    pub(super) fn new(key: Key, from: Option<Value>, to: Option<Value>, deed: Deed) -> Self {
+    pub(super) fn new(key: Key, from: Option<Content>, to: Option<Content>, deed: Deed) -> Self {
+        let parts = |content: Option<Content>| content.map(|one| (one.shown, one.print)).unzip();
+        let ((from, before), (to, after)) = (parts(from), parts(to));
         let change = match (&from, &to) {
             (None, Some(_)) => Change::Created,
             (from, to) if from == to => Change::Unchanged,
@@ -176,6 +185,8 @@ impl Item {
             to,
             detail: None,
             is_done: false,
+            before,
+            after,
             deed,
             secret: None,
         }

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use delayq_core::documents::MAX_DOCUMENTS;
 use delayq_plugin::store::Setting;
 use delayq_plugin::{Namespace, TypeSettings};
 use serde_json::Value;
 
+use super::content::Content;
 use super::document::NamespaceState;
 use super::item::{Deed, Item, NewSecret, TokenDeed};
 use super::note::Notes;
-use super::present::{Actor, context, known_recurring, recurring, value};
+use super::present::{Actor, content_of, context, known_recurring, recurring, value};
 use super::token_state::{TokenState, rights_of};
 use super::wanted::{RecurringState, TypeState};
-use super::{Change, Key, Kind, Refusal, SecretFolder, State};
+use super::{Change, Key, Kind, Refusal, SecretFolder, State, sharding};
 use crate::access::TokenBook;
 use crate::app::App;
 use crate::context::Context;
@@ -76,6 +78,8 @@ impl Plan {
         for (name, token) in &state.tokens {
             plan.add_token(name, token)?;
         }
+        plan.notes.check(&plan.items)?;
+        plan.check_tokens()?;
         plan.add_removals().await?;
         Ok(plan)
     }
@@ -83,6 +87,17 @@ impl Plan {
     /// True if something would be done.
     pub fn has_deeds(&self) -> bool {
         self.items.iter().any(|item| item.change.is_deed())
+    }
+
+    /// Refuses more tokens than there is room for.
+    fn check_tokens(&self) -> Result<(), Refusal> {
+        let is_new = |item: &&Item| matches!(item.deed, Deed::Token(TokenDeed::Create { .. }));
+        let new = self.items.iter().filter(is_new).count();
+        if new > 0 && self.app.tokens.all().len() + new > MAX_DOCUMENTS {
+            let text = "there are 10,000 tokens: revoke some";
+            return Err(Refusal::new(text));
+        }
+        Ok(())
     }
 
     async fn add_namespace(
@@ -106,9 +121,11 @@ impl Plan {
             namespace: context.space.namespace.to_string(),
             name: state.pattern.to_string(),
         };
+        sharding::check(context, &of(Kind::Shards), state).await?;
         for (kind, to, deed) in settings(&state.settings) {
             let key = of(kind);
             let from = value(context, &key, None).await?;
+            let to = to.map(Content::plain);
             let mut item = Item::new(key, from, to, Deed::Configure(deed));
             if kind == Kind::Shards && is_enough(&item) {
                 item.change = Change::Unchanged;
@@ -118,14 +135,14 @@ impl Plan {
         if let Some(is_paused) = state.is_paused {
             let key = of(Kind::Paused);
             let from = value(context, &key, None).await?;
-            let to = is_paused.then(|| Value::from(true));
+            let to = is_paused.then(|| Content::plain(true.into()));
             self.items
                 .push(Item::new(key, from, to, Deed::Pause(is_paused)));
         }
         if let Some(policy) = state.policy {
             let key = of(Kind::Policy);
             let from = value(context, &key, None).await?;
-            let to = serde_json::json!(policy);
+            let to = Content::plain(serde_json::json!(policy));
             let deed = Deed::Policy(Some(policy));
             self.items.push(Item::new(key, from, Some(to), deed));
         }
@@ -144,24 +161,21 @@ impl Plan {
         let Some(target) = state.target.clone() else {
             return Ok(());
         };
-        let name = format!("{}.{}", key.namespace, key.name);
-        let secrets = self.options.secrets.as_ref();
-        let file = secrets.map(|folder| folder.file(&name, "whsec"));
-        let kept = match &file {
-            Some(file) => SecretFolder::read(file)?,
-            None => None,
-        };
-        let prepared = context.space.push.prepared(&state.pattern, target, kept);
+        let prepared = context.space.push.prepared(&state.pattern, target);
         let prepared = prepared.await.map_err(|error| Refusal::at(&key, error))?;
-        let (before, to) = (prepared.before.as_ref(), prepared.target.shown());
-        let from = before.map(|before| serde_json::json!(before.shown()));
-        let is_same = before.is_some_and(|before| **before == prepared.target);
-        let secret = prepared.made.map(|text| NewSecret { file, text });
-        if secret.is_some() {
+        let before = prepared.before.as_deref();
+        let from = before.map(content_of).transpose()?;
+        let to = content_of(&prepared.target)?;
+        let is_same = before == Some(&prepared.target);
+        let name = format!("{}.{}", key.namespace, key.name);
+        let mut secret = None;
+        if let Some(text) = prepared.made {
             self.expect_folder(&key, "http.secrets")?;
+            let file = self.secret_file(&key, &name, "whsec")?;
+            secret = Some(NewSecret { file, text });
         }
         let deed = Deed::Target(Some(Box::new(prepared.target)));
-        let mut item = Item::new(key, from, Some(serde_json::json!(to)), deed);
+        let mut item = Item::new(key, from, Some(to), deed);
         if !is_same {
             item = item.differing("a secret, a header or the query of its URL");
         }
@@ -186,8 +200,8 @@ impl Plan {
         let is_same = known
             .as_ref()
             .is_some_and(|known| known.is_same(&state.task));
-        let from = known.map(|known| recurring(&known));
-        let to = recurring(&state.task);
+        let from = known.map(|known| recurring(&known)).transpose()?;
+        let to = recurring(&state.task)?;
         let deed = Deed::Recurring(Some(state.task.clone()));
         let mut item = Item::new(key, from, Some(to), deed);
         if !is_same {
@@ -231,7 +245,8 @@ impl Plan {
             id: known.id.clone(),
             hash,
         });
-        let mut item = Item::new(key, Some(rights_of(known)), Some(state.rights()), deed);
+        let [from, to] = [rights_of(known), state.rights()].map(Content::plain);
+        let mut item = Item::new(key, Some(from), Some(to), deed);
         if is_other_secret {
             item = item.differing("its secret");
         }
@@ -244,13 +259,12 @@ impl Plan {
         let (id, hash) = if let Some(given) = &state.given {
             given.clone()
         } else {
-            let made = self.new_token_secret(&key)?;
-            let hashed = TokenBook::hash_given(&made.text).map_err(|reason| {
-                let file = made.file.as_ref().map(|file| file.display().to_string());
-                Refusal::at(file.unwrap_or_default(), reason)
-            })?;
-            secret = Some(made);
-            hashed
+            self.expect_folder(&key, "secret")?;
+            let file = self.secret_file(&key, &key.name, "token")?;
+            let text = TokenBook::new_text()?;
+            let hashed = TokenBook::hash_given(&text);
+            secret = Some(NewSecret { file, text });
+            hashed.map_err(|reason| Refusal::at(&key, reason))?
         };
         if self.app.tokens.all().iter().any(|token| token.id == id) {
             let text = format!("another token has the id {id}: give another secret");
@@ -258,26 +272,25 @@ impl Plan {
         }
         let token = state.token(&key.name);
         let deed = Deed::Token(TokenDeed::Create { token, id, hash });
-        let mut item = Item::new(key, None, Some(state.rights()), deed);
+        let to = Content::plain(state.rights());
+        let mut item = Item::new(key, None, Some(to), deed);
         item.secret = secret;
         self.items.push(item);
         Ok(())
     }
 
-    /// The secret of a new token: that of its file, if an apply failed after it was written.
-    fn new_token_secret(&self, key: &Key) -> Result<NewSecret, Refusal> {
-        self.expect_folder(key, "secret")?;
+    /// The file for a new secret.
+    fn secret_file(
+        &self,
+        key: &Key,
+        name: &str,
+        kind: &str,
+    ) -> Result<Option<std::path::PathBuf>, Refusal> {
         let folder = self.options.secrets.as_ref();
-        let file = folder.map(|folder| folder.file(&key.name, "token"));
-        let kept = match &file {
-            Some(file) => SecretFolder::read(file)?,
-            None => None,
-        };
-        let text = match kept {
-            Some(text) => text,
-            None => TokenBook::new_text()?,
-        };
-        Ok(NewSecret { file, text })
+        let note = self.notes.get(key);
+        folder
+            .map(|folder| folder.place(name, kind, note))
+            .transpose()
     }
 
     /// Refuses a new secret that would go nowhere.
@@ -325,7 +338,7 @@ impl Plan {
                 self.left_over += 1;
                 continue;
             }
-            let is_own = note.is_of(&from);
+            let is_own = note.is_of(&from.print);
             let deed = self.removal(&key, note.id.as_deref());
             let mut item = Item::new(key, Some(from), None, deed);
             (item.change, item.deed) = if is_own {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use delayq_plugin::{Namespace, TaskType, Timestamp, TypePattern, TypeStats};
 use serde_json::Value;
 
+use super::content::Content;
 use super::token_state::rights_of;
 use super::{Key, Kind, Refusal};
 use crate::access::Caller;
 use crate::app::App;
 use crate::context::Context;
+use crate::push::Target;
 use crate::recurring::RecurringTask;
 
 /// The name under which an apply acts, and the place it acts from.
@@ -26,46 +28,51 @@ pub(super) async fn context(app: &App, actor: &Actor, namespace: &str) -> Result
     Ok(Context::within(app, caller, space))
 }
 
-/// The value of a thing, without secrets; `None` if it is not there. `id` is that of a token.
+/// The value of a thing; `None` if it is not there. `id` is that of a token.
 pub(super) async fn value(
     context: &Context,
     key: &Key,
     id: Option<&str>,
-) -> Result<Option<Value>, Refusal> {
+) -> Result<Option<Content>, Refusal> {
     let space = &context.space;
-    let json = |value: serde_json::Result<Value>| {
-        let value = value.map_err(|error| Refusal::new(error.to_string()));
-        value.map(Some)
-    };
     match key.kind {
         Kind::Policy => match space.policies.get(&TypePattern::new(&key.name)?).await? {
-            Some(policy) => json(serde_json::to_value(policy)),
+            Some(policy) => Ok(Some(Content::plain(json(&policy)?))),
             None => Ok(None),
         },
-        Kind::Target => match space.push.target(&TypePattern::new(&key.name)?).await? {
-            Some(target) => json(serde_json::to_value(target)),
+        Kind::Target => match space.push.stored(&TypePattern::new(&key.name)?).await? {
+            Some(target) => Ok(Some(content_of(&target)?)),
             None => Ok(None),
         },
         Kind::Recurring => {
-            let all = space.recurring.all().await?;
-            let known = all.get(&key.name);
-            Ok(known.map(|task| recurring(task)))
+            let known = known_recurring(context, &key.name).await?;
+            known.map(|task| recurring(&task)).transpose()
         }
         Kind::Token => {
             let all = context.app.tokens.all();
             let known = all.iter().find(|token| Some(token.id.as_str()) == id);
-            Ok(known.map(|token| rights_of(token)))
+            Ok(known.map(|token| Content::plain(rights_of(token))))
         }
         Kind::Shards => {
             let buckets = context.store().buckets(&TaskType::new(&key.name)?).await?;
             // Every type has one at first.
-            Ok((buckets.len() > 1).then(|| buckets.len().into()))
+            let number = (buckets.len() > 1).then(|| buckets.len().into());
+            Ok(number.map(Content::plain))
         }
         kind => {
             let stats = space.tasks.stats(&key.name).await?;
-            Ok(setting(&stats, kind))
+            Ok(setting(&stats, kind).map(Content::plain))
         }
     }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Value, Refusal> {
+    serde_json::to_value(value).map_err(|error| Refusal::new(error.to_string()))
+}
+
+/// A target.
+pub(super) fn content_of(target: &Target) -> Result<Content, Refusal> {
+    Ok(Content::of(json(&target.shown())?, &json(target)?))
 }
 
 fn setting(stats: &TypeStats, kind: Kind) -> Option<Value> {
@@ -82,8 +89,8 @@ fn setting(stats: &TypeStats, kind: Kind) -> Option<Value> {
     }
 }
 
-/// A recurring task, as it is shown and compared.
-pub(super) fn recurring(task: &RecurringTask) -> Value {
+/// A recurring task. Its message may be no text, so it is not all shown.
+pub(super) fn recurring(task: &RecurringTask) -> Result<Content, Refusal> {
     let mut shown = serde_json::json!({
         "type": task.task_type.as_str(), "every": task.every, "paused": task.is_paused,
     });
@@ -104,7 +111,7 @@ pub(super) fn recurring(task: &RecurringTask) -> Value {
             fields.insert(name.to_owned(), value);
         }
     }
-    shown
+    Ok(Content::of(shown, &json(&task.undated())?))
 }
 
 /// The known recurring task, to compare all of it.

@@ -4,9 +4,9 @@ use delayq_ops::Operator;
 use delayq_plugin::{Namespace, TypePattern};
 
 use super::item::{Deed, Item, TokenDeed};
-use super::note::Notes;
+use super::note::{Note, Notes};
 use super::present::{Actor, context};
-use super::{Change, Key, Kind, Plan, Refusal, SecretFolder};
+use super::{Change, Key, Plan, Refusal, secret_folder};
 use crate::app::App;
 use crate::context::Context;
 use crate::operation::{policy, recurring, target};
@@ -31,7 +31,14 @@ pub async fn carry_out(plan: &mut Plan) -> Result<(), Refusal> {
         actor,
         ..
     } = plan;
-    for item in items.iter_mut().filter(|item| item.change.is_deed()) {
+    for item in items.iter_mut() {
+        if item.change == Change::Unchanged {
+            // An apply that ended before it could write this down.
+            notes.end_if(&item.key, item.after.as_deref()).await?;
+        }
+        if !item.change.is_deed() {
+            continue;
+        }
         let done = carry_out_one(app, actor, notes, item).await;
         done.map_err(|error| Refusal::at(&item.key, error))?;
         item.is_done = true;
@@ -45,30 +52,25 @@ async fn carry_out_one(
     notes: &mut Notes,
     item: &Item,
 ) -> Result<(), Refusal> {
-    // The secret first: a token that nobody has the secret of is of no use.
-    if let Some(secret) = &item.secret
-        && let Some(file) = &secret.file
-    {
-        SecretFolder::write(file, &secret.text)?;
+    // The note before the file and the thing: what has none is never removed or written over.
+    let earlier = notes.get(&item.key).and_then(Note::secret);
+    let earlier = earlier.map(str::to_owned);
+    let is_own = notes.is_own(item);
+    if is_own {
+        notes.begin(item).await?;
     }
-    // A number of shards is never lowered.
-    let is_own =
-        item.key.kind != Kind::Shards && (item.change == Change::Created || notes.has(&item.key));
-    // The note before the thing: what has none is never removed.
-    if let Some(to) = item.to.as_ref().filter(|_| is_own) {
-        let id = match &item.deed {
-            Deed::Token(TokenDeed::Create { id, .. } | TokenDeed::Change { id, .. }) => {
-                Some(id.clone())
-            }
-            _ => None,
-        };
-        notes.write(&item.key, to, id).await?;
+    // The secret before the token: one that nobody has the secret of is of no use.
+    if let Some(secret) = &item.secret {
+        secret_folder::write(secret, earlier.as_deref())?;
     }
     deed(app, actor, &item.key, item.deed.clone()).await?;
     if item.to.is_none() {
-        notes.remove(&item.key).await?;
+        notes.remove(&item.key).await
+    } else if is_own {
+        notes.end(&item.key).await
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
 async fn deed(app: &App, actor: &Actor, key: &Key, deed: Deed) -> Result<(), Refusal> {

@@ -92,7 +92,8 @@ fn read_file(file: &Path) -> Result<Value, Refusal> {
     let text = std::fs::read_to_string(file).map_err(|error| at(&error))?;
     let text = text.trim_start_matches('\u{feff}');
     let mut value = if is_toml(file) {
-        let table: toml::Table = text.parse().map_err(|error| at(&error))?;
+        let table = text.parse::<toml::Table>();
+        let table = table.map_err(|error| at(&place_of(&error, text)))?;
         json_of(toml::Value::Table(table))
     } else if is_json(file) {
         // TOML refuses a name that is there twice, and so does this.
@@ -110,6 +111,21 @@ fn read_file(file: &Path) -> Result<Value, Refusal> {
         resolve(&mut value, path, folder).map_err(|error| at(&error))?;
     }
     Ok(value)
+}
+
+/// What is wrong and where, without the line itself: it may have a secret.
+fn place_of(error: &toml::de::Error, text: &str) -> String {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .count()
+        + 1;
+    format!("line {line}, column {column}: {}", error.message())
 }
 
 /// The same value, with its times as texts.

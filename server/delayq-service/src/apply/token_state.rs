@@ -48,6 +48,11 @@ pub(super) struct TokenState {
 
 impl TokenState {
     pub(super) fn read(place: &str, value: Value) -> Result<Self, Refusal> {
+        if !value.is_object() {
+            // It may be a secret, and is not repeated.
+            let text = "a token is a table: write [tokens.NAME], with scopes";
+            return Err(Refusal::at(place, text));
+        }
         let form: TokenForm = of(place, value)?;
         let at = |error: &dyn std::fmt::Display| Refusal::at(place, error);
         if form.scopes.is_empty() {

@@ -24,7 +24,7 @@ pub async fn set(
 ) -> Result<(Target, Option<String>), Problem> {
     let target = read_object(json);
     let target = target.map_err(|error| Problem::bad_request(format!("target: {error}")))?;
-    let prepared = space.push.prepared(pattern, target, None).await?;
+    let prepared = space.push.prepared(pattern, target).await?;
     let shown = prepared.target.shown();
     put(space, operator, pattern, prepared.target).await?;
     Ok((shown, prepared.made))

@@ -134,6 +134,10 @@ impl Store for PlacedStore {
         Some(&self.namespace)
     }
 
+    fn has_shards(&self) -> bool {
+        self.view().is_ok_and(|view| view.new.store.has_shards())
+    }
+
     fn durability(&self) -> Durability {
         let view = self.view();
         let weakest = view.ok().and_then(|view| {

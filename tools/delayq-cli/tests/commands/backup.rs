@@ -135,45 +135,120 @@ fn a_file_is_copied_in_use_and_restored() {
     is_restored(&mut desk, &url);
 }
 
+/// Puts a program in front of those of the system.
+fn program(desk: &Desk, name: &str, text: &str) {
+    let folder = desk.folder.path().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(name);
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// What runs Redis starts it again whenever it ends, as the units of systemd do.
+fn supervisor(port: &str, place: &str) -> String {
+    format!(
+        "#!/bin/bash\n\
+         if [ \"$1\" = stop ]; then\n\
+             touch {place}/stopped\n\
+             redis-cli -p {port} SHUTDOWN NOSAVE\n\
+             while redis-cli -p {port} PING | grep -q PONG; do sleep 0.1; done\n\
+             exit\n\
+         fi\n\
+         rm -f {place}/stopped\n\
+         run() {{\n\
+             while [ ! -e {place}/stopped ]; do\n\
+                 redis-server --port {port} --bind 127.0.0.1 --dir {place} --appendonly yes\n\
+             done\n\
+         }}\n\
+         run >/dev/null 2>&1 </dev/null &\n\
+         until redis-cli -p {port} PING | grep -q PONG; do sleep 0.1; done\n"
+    )
+}
+
 #[test]
 fn a_redis_server_is_restored_from_a_snapshot_and_from_its_log() {
     let mut desk = Desk::new();
-    let port = free_port().to_string();
+    let (port, other) = (free_port().to_string(), free_port().to_string());
+    let place = desk.path("redis");
+    std::fs::create_dir(&place).unwrap();
     desk.instead("6379", &port);
-    desk.instead("--dir .", &format!("--dir {}", desk.path("")));
+    desk.instead("6399", &other);
+    desk.instead("/var/lib/redis", &place);
+    // It runs as whoever runs the test.
+    desk.instead("chown -R redis:redis", "ls");
+    program(&desk, "systemctl", &supervisor(&port, &place));
     let url = format!("redis://127.0.0.1:{port}/");
-    let _stopped = Stopped(port.clone());
-    desk.run(
-        "redis-server --port 6379 --bind 127.0.0.1 --dir . --appendonly yes --daemonize yes\n\
-         until redis-cli -p 6379 PING | grep -q PONG; do sleep 0.1; done",
-    );
+    let _stopped = [Stopped::new(&port, &place), Stopped::new(&other, &place)];
+    desk.run("systemctl start redis-server");
     send(&url, "stays");
     send(&url, "ended");
     let page = blocks("Redis");
     desk.run(page[0]);
     go_on(&url);
     desk.run(page[1]);
+    assert_eq!(ids(&url), ["later", "stays"], "nothing is restored yet");
+    desk.run(page[2]);
     is_restored(&mut desk, &url);
     // The same from the append-only files that it has written since.
-    desk.run(page[2]);
+    desk.run(page[3]);
     let before = ids(&url);
     send(&url, "later");
-    desk.run(
-        "redis-cli -p 6379 SHUTDOWN NOSAVE || true\n\
-         rm -rf appendonlydir dump.rdb\nmv backup-aof appendonlydir\n\
-         redis-server --port 6379 --bind 127.0.0.1 --dir . --appendonly yes --daemonize yes\n\
-         until redis-cli -p 6379 PING | grep -q PONG; do sleep 0.1; done",
-    );
+    desk.run("rm -rf restored; mkdir restored; mv backup-aof restored/appendonlydir");
+    desk.run(page[2]);
     assert_eq!(ids(&url), before);
 }
 
 /// A Redis server of the page, which ends with the test.
-struct Stopped(String);
+struct Stopped {
+    port: String,
+    file: PathBuf,
+}
+
+impl Stopped {
+    fn new(port: &str, place: &str) -> Self {
+        let file = Path::new(place).join("stopped");
+        let port = port.to_owned();
+        Self { port, file }
+    }
+}
 
 impl Drop for Stopped {
     fn drop(&mut self) {
+        let _ = std::fs::write(&self.file, "");
         let mut end = Command::new("redis-cli");
-        let _ = end.args(["-p", &self.0, "SHUTDOWN", "NOSAVE"]).output();
+        let _ = end.args(["-p", &self.port, "SHUTDOWN", "NOSAVE"]).output();
+    }
+}
+
+/// A server works for each namespace of its stores, so each is held.
+#[test]
+fn every_namespace_of_a_server_is_held() {
+    let mut desk = Desk::new();
+    let url = format!("sqlite:{}", desk.path("tasks.sqlite"));
+    desk.set("URL", &url);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for namespace in ["default", "shop"] {
+        let options = StoreOptions {
+            namespace: delayq_plugin::Namespace::new(namespace).unwrap(),
+            ..StoreOptions::default()
+        };
+        runtime.block_on(async {
+            let new = format!("{url}?create=true");
+            let tasks = delayq_plugin::TaskSubmitService::connect(&new, options);
+            let tasks = tasks.await.unwrap();
+            let job = DelayQueueJob::raw("order.cancel", "{}").id("a");
+            tasks.send(job.after(hours(1))).await.unwrap();
+            tasks.close().await;
+        });
+    }
+    desk.run(blocks("A server")[0]);
+    for namespace in ["default", "shop"] {
+        let stats = json(
+            &url,
+            0,
+            &["--namespace", namespace, "stats", "order.cancel"],
+        );
+        assert!(!stats["paused_until"].is_null(), "{namespace}: {stats}");
     }
 }
 
@@ -237,9 +312,6 @@ impl Drop for Ended {
 
 /// The program that starts a server, as somebody who may.
 fn own_pg_ctl(desk: &Desk) -> String {
-    let folder = desk.folder.path().join("bin");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("own_pg_ctl");
     let text = "#!/bin/bash\n\
          found=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)\n\
          PATH=\"$found:$PATH\"\n\
@@ -247,8 +319,7 @@ fn own_pg_ctl(desk: &Desk) -> String {
          chown -R postgres base\n\
          setpriv --reuid=postgres --regid=postgres --clear-groups \"$(which pg_ctl)\" \"$@\" && exit\n\
          cat base.log >&2; exit 1\n";
-    std::fs::write(&file, text).unwrap();
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    program(desk, "own_pg_ctl", text);
     "own_pg_ctl".to_owned()
 }
 

@@ -81,7 +81,19 @@ app.kubernetes.io/component: redis
 {{- if and .Values.config .Values.configSecret.existingSecret }}
 {{- fail "give config or configSecret.existingSecret, not both" }}
 {{- end }}
+{{- if or (regexMatch "(?m)^[^#\n]*\\bclient_ca\\s*=" .Values.config) (contains "DELAYQ_TLS__CLIENT_CA" (toJson .Values.extraEnv)) }}
+{{- fail "config: with tls.client_ca no probe of Kubernetes gets in, as it has no certificate; verify clients in the gateway or the mesh in front" }}
+{{- end }}
 {{- if or .Values.config .Values.configSecret.existingSecret }}true{{ end }}
+{{- end }}
+
+{{/* How long a pod may take to stop, after a look at what the server takes. */}}
+{{- define "delayq.stopSeconds" -}}
+{{- $needed := add (divf (add (int .Values.stop.readyGraceMs) (int .Values.stop.graceMs)) 1000 | ceil | int) 25 }}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (int $needed) }}
+{{- fail (printf "terminationGracePeriodSeconds: stop.readyGraceMs, stop.graceMs, 20 s for pushes and 5 s more are %d s: give it as much" $needed) }}
+{{- end }}
+{{- .Values.terminationGracePeriodSeconds }}
 {{- end }}
 
 {{/* Nothing that runs here needs a right of root, or writes outside of its volumes. */}}

@@ -7,171 +7,19 @@
     reason = "a test fails by a panic, also in its helpers"
 )]
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use delayq_tests::postgres_server::PostgresServer;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+mod half_way;
+mod secrets;
+#[path = "../server/mod.rs"]
 mod server;
+mod stage;
 
-use server::Server;
-
-const STATE: &str = r#"
-name = "shop"
-
-[namespaces.default.types."order.cancel"]
-max_pending = 1000
-fleet_rate = "100/s"
-paused = true
-
-[namespaces.default.types."order.*"]
-policy = { retry = { attempts = 7, wait = "20s" }, max_lock_expiries = 3 }
-
-[namespaces.default.types."mail.send".target.http]
-url = "http://127.0.0.1:8089/hook"
-headers = { authorization = { file = "hook.secret" } }
-
-[namespaces.default.recurring.nightly]
-type = "report.daily"
-every = "0 2 * * *"
-zone = "Europe/Berlin"
-json = { kind = "sales" }
-
-[tokens.worker]
-scopes = ["submit", "work", "read"]
-types = ["order.*"]
-rate = 500
-expires_at = 2100-01-01T00:00:00Z
-
-[tokens.given]
-scopes = ["read"]
-secret = { env = "GIVEN" }
-"#;
-
-const GIVEN: &str = "dq_given_0123456789abcdef0123456789abcdef";
-
-/// A server that runs, and the folder of the files.
-struct Stage {
-    folder: TempDir,
-    store: String,
-    server: Server,
-    token: String,
-}
-
-impl Stage {
-    fn start(store: impl FnOnce(&Path) -> String) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store(folder.path());
-        let options = ["--store", &store];
-        let mut server = Server::start(&options, "127.0.0.1:0", true);
-        let token = server.token.take().unwrap();
-        std::fs::write(folder.path().join("hook.secret"), "Bearer hook\n").unwrap();
-        let stage = Self {
-            folder,
-            store,
-            server,
-            token,
-        };
-        stage.write(STATE);
-        stage
-    }
-
-    fn write(&self, state: &str) {
-        std::fs::write(self.folder.path().join("state.toml"), state).unwrap();
-    }
-
-    /// Runs `apply state.toml`; returns the report and what it says otherwise.
-    fn apply(&self, code: i32, options: &[&str]) -> (Value, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_delayq-server"))
-            .args(["apply", "state.toml", "-o", "json", "--log", "warn"])
-            .args(["--store", &self.store])
-            .args(options)
-            .current_dir(self.folder.path())
-            .envs([
-                ("GIVEN", GIVEN),
-                ("DELAYQ_PUSH__ALLOW_HTTP", "true"),
-                ("DELAYQ_PUSH__ALLOW_NETWORKS", "[\"127.0.0.0/8\"]"),
-            ])
-            .output()
-            .unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{options:?}: {error}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        for secret in [GIVEN, "Bearer hook", "whsec_"] {
-            assert!(
-                !text.contains(secret) && !error.contains(secret),
-                "{text}{error}"
-            );
-        }
-        (serde_json::from_str(&text).unwrap_or_default(), error)
-    }
-
-    fn counts(report: &Value) -> [u64; 4] {
-        ["created", "changed", "removed", "unchanged"].map(|name| report[name].as_u64().unwrap())
-    }
-
-    fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.server.address).unwrap();
-        let (address, length) = (&self.server.address, body.len());
-        write!(
-            stream,
-            "{method} /v1/default/{path} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n\
-             content-type: application/json\r\nauthorization: Bearer {token}\r\n\
-             connection: close\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_default())
-    }
-
-    /// Asks with the first token until the answer has this status: servers follow.
-    fn is(&self, token: &str, path: &str, status: u16) -> Value {
-        let end = Instant::now() + Duration::from_secs(10);
-        loop {
-            let (found, body) = self.ask(token, "GET", path, "");
-            if found == status {
-                return body;
-            }
-            assert!(Instant::now() < end, "{path}: {found} {body}");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
-    }
-
-    fn secret(&self, file: &str) -> String {
-        let file = self.folder.path().join("tokens").join(file);
-        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
-        std::fs::read_to_string(file).unwrap().trim().to_owned()
-    }
-
-    /// Creates a token of this name by hand.
-    fn token_of(&self, name: &str) {
-        let created = Command::new(env!("CARGO_BIN_EXE_delayq-server"))
-            .args(["token", "create", "--scope", "read", "--name", name])
-            .args(["--store", &self.store, "--log", "warn"])
-            .output()
-            .unwrap();
-        assert!(created.status.success());
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        let (_, log) = self.ask(&self.token, "GET", "log?limit=100", "");
-        let of = |action: &Value| action["verb"].as_str().unwrap().to_owned();
-        let mut verbs: Vec<_> = log.as_array().unwrap().iter().map(of).collect();
-        verbs.sort();
-        verbs
-    }
-}
+use self::stage::{GIVEN, STATE, Stage};
 
 /// The whole way: look, make, repeat, change, prune.
 fn the_whole_way(stage: &Stage) {
@@ -264,6 +112,11 @@ fn prunes(stage: &Stage, worker: &str) {
     let token = &stage.token;
     let (status, _) = stage.ask(token, "PUT", "types/order.*/policy", policy);
     assert_eq!(status, 200);
+    // What is changed is not shown.
+    let hook =
+        r#"{"http": {"url": "http://127.0.0.1:8089/hook", "headers": {"authorization": "own"}}}"#;
+    let (status, body) = stage.ask(token, "PUT", "types/mail.send/target", hook);
+    assert_eq!(status, 200, "{body}");
     let own = r#"{"type": "a.b", "every": "1h"}"#;
     assert_eq!(stage.ask(token, "PUT", "recurring/own", own).0, 200);
     stage.write("name = \"shop\"\n[namespaces.default]\n");
@@ -280,7 +133,7 @@ fn prunes(stage: &Stage, worker: &str) {
     let (report, _) = stage.apply(1, &["--prune", "--check"]);
     assert_eq!(
         (&report["removed"], &report["kept"]),
-        (&json!(6), &json!(1)),
+        (&json!(5), &json!(2)),
         "{report}"
     );
     stage.is(worker, "types/order.cancel", 200);
@@ -288,63 +141,61 @@ fn prunes(stage: &Stage, worker: &str) {
     stage.is(worker, "types/order.cancel", 401);
     stage.is(GIVEN, "types/order.cancel", 401);
     stage.is(token, "recurring/nightly", 404);
-    stage.is(token, "types/mail.send/target", 404);
+    stage.is(token, "types/mail.send/target", 200);
     stage.is(token, "recurring/own", 200);
     stage.is(token, "types/order.*/policy", 200);
     let (report, _) = stage.apply(0, &["--prune", "--check"]);
     assert_eq!(
         (&report["removed"], &report["kept"]),
-        (&json!(0), &json!(1))
+        (&json!(0), &json!(2))
     );
 }
 
 #[test]
 fn a_state_is_made_kept_changed_and_pruned_on_sqlite() {
-    let stage = Stage::start(|folder| format!("sqlite:{}", folder.join("a.sqlite").display()));
-    the_whole_way(&stage);
-    half_way(&stage);
+    the_whole_way(&Stage::on_sqlite());
 }
 
 #[test]
 fn a_state_is_made_kept_changed_and_pruned_on_redis() {
     let server = RedisServer::start(Persistence::EverySecond, &[]);
-    the_whole_way(&Stage::start(|_| server.url()));
+    let stage = Stage::start(|_| server.url());
+    the_whole_way(&stage);
+    sharded(&stage);
+}
+
+/// Shards and limits of the fleet exclude each other, also where only one of them is new.
+fn sharded(stage: &Stage) {
+    let types = |of: &str| {
+        let other = "[namespaces.default.types.a-first]\nmax_pending = 5\n";
+        stage.write(&format!("{other}[namespaces.default.types.{of}"));
+    };
+    types("wide]\nshards = 4");
+    stage.apply(0, &[]);
+    types("narrow]\nfleet_concurrency = 2");
+    stage.apply(0, &[]);
+    for of in ["wide]\nfleet_rate = \"5/s\"", "narrow]\nshards = 4"] {
+        types(of);
+        let (report, error) = stage.apply(2, &["--check"]);
+        let is_refused = error.contains("nothing is changed") && error.contains("4 shards");
+        assert!(is_refused && report.is_null(), "{error}");
+    }
+    types("narrow]\nshards = 4\nfleet_concurrency = \"none\"");
+    stage.apply(0, &[]);
 }
 
 #[test]
 fn a_state_is_made_kept_changed_and_pruned_on_postgres() {
     let server = PostgresServer::start(&[]);
-    the_whole_way(&Stage::start(|_| server.url()));
-}
-
-/// What fails half-way says what is done, and is completed by a repeat.
-fn half_way(stage: &Stage) {
-    let with = |setting: &str| {
-        format!(
-            "[namespaces.default.types.a-first]\nmax_pending = 5\n\
-             [namespaces.default.types.b-second]\n{setting}\n[tokens.late]\nscopes = [\"read\"]\n"
-        )
-    };
-    stage.write(&with("shards = 4"));
-    let made = ["--tokens-to", "tokens"];
-    let (report, error) = stage.apply(1, &made);
-    assert!(error.contains("has no shards"), "{error}");
-    let done = |report: &Value| {
-        let items = report["items"].as_array().unwrap();
-        let done = items.iter().map(|item| item["is_done"].as_bool().unwrap());
-        done.collect::<Vec<_>>()
-    };
-    assert_eq!(done(&report), [true, false, false], "{report}");
-    stage.write(&with("max_pending = 6"));
-    let (report, _) = stage.apply(0, &made);
-    assert_eq!(Stage::counts(&report), [2, 0, 0, 1], "{report}");
-    stage.is(&stage.secret("late.token"), "types/a-first", 200);
+    let stage = Stage::start(|_| server.url());
+    the_whole_way(&stage);
+    half_way::judge(&stage, &server);
 }
 
 /// Everything is checked before anything is changed.
 #[test]
 fn a_mistake_changes_nothing_and_says_where_it_is() {
-    let stage = Stage::start(|folder| format!("sqlite:{}", folder.join("a.sqlite").display()));
+    let stage = Stage::on_sqlite();
     let type_of = |text: &str| format!("[namespaces.default.types.mail]\nmax_pending = 1\n{text}");
     for (state, said) in [
         ("nam = \"a\"".to_owned(), "nam"),
@@ -354,6 +205,7 @@ fn a_mistake_changes_nothing_and_says_where_it_is() {
         ),
         (type_of("max_pendin = 5"), "namespaces.default.types.mail"),
         (type_of("shards = 1000"), "1 to 256"),
+        (type_of("shards = 4"), "has no shards"),
         (type_of("fleet_rate = \"fast\""), "fleet_rate"),
         (type_of("shards = 4\nfleet_concurrency = 2"), "mail"),
         (type_of("policy = {}"), "sets retry"),
@@ -368,6 +220,12 @@ fn a_mistake_changes_nothing_and_says_where_it_is() {
         ),
         (type_of("[tokens.a]\nscopes = [\"all\"]"), "tokens.a"),
         (type_of("[tokens.a]\nscopes = []"), "at least one"),
+        // Neither a broken line nor a wrong place shows the secret.
+        (
+            format!("[tokens.a]\nscopes = [\"read\"]\nsecret = \"{GIVEN}\n"),
+            "line 3, column",
+        ),
+        (format!("[tokens]\na = \"{GIVEN}\""), "a token is a table"),
         (
             type_of("[tokens.a]\nscopes = [\"read\"]\nsecret = \"dq_a_b\""),
             "at least 32 characters",
@@ -412,7 +270,7 @@ fn a_mistake_changes_nothing_and_says_where_it_is() {
 
 #[test]
 fn several_files_are_one_state_and_json_is_the_same() {
-    let mut stage = Stage::start(|folder| format!("sqlite:{}", folder.join("a.sqlite").display()));
+    let mut stage = Stage::on_sqlite();
     // It needs no server that runs.
     stage.server.kill();
     let folder = stage.folder.path().join("state.d");
