@@ -10,6 +10,21 @@ import (
 	"testing"
 )
 
+// release returns the version of the client that delayqotel requires.
+func release(t *testing.T) string {
+	t.Helper()
+	mod, err := os.ReadFile(filepath.Join("delayqotel", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(mod), "github.com/delayq/delayq/clients/go v")
+	version, _, found := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatal("delayqotel/go.mod requires no version of the client")
+	}
+	return "v" + version
+}
+
 // publish puts a module into a folder that is a module proxy.
 func publish(t *testing.T, proxy, module, folder string) {
 	t.Helper()
@@ -18,9 +33,10 @@ func publish(t *testing.T, proxy, module, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, at, "v0.1.0.mod", string(mod))
-	write(t, at, "v0.1.0.info", `{"Version":"v0.1.0","Time":"2026-01-01T00:00:00Z"}`)
-	file, err := os.Create(filepath.Join(at, "v0.1.0.zip"))
+	version := release(t)
+	write(t, at, version+".mod", string(mod))
+	write(t, at, version+".info", `{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`)
+	file, err := os.Create(filepath.Join(at, version+".zip"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +57,7 @@ func publish(t *testing.T, proxy, module, folder string) {
 		if err != nil {
 			return err
 		}
-		to, err := archive.Create(module + "@v0.1.0/" + filepath.ToSlash(inner))
+		to, err := archive.Create(module + "@" + version + "/" + filepath.ToSlash(inner))
 		if err == nil {
 			_, err = to.Write(text)
 		}
@@ -63,7 +79,7 @@ func TestThePublishedModulesBuild(t *testing.T) {
 	proxy, folder := t.TempDir(), t.TempDir()
 	publish(t, proxy, "github.com/delayq/delayq/clients/go", ".")
 	publish(t, proxy, "github.com/delayq/delayq/clients/go/delayqotel", "delayqotel")
-	write(t, folder, "go.mod", "module example.org/shop\n\ngo 1.22\n\nrequire github.com/delayq/delayq/clients/go/delayqotel v0.1.0\n")
+	write(t, folder, "go.mod", "module example.org/shop\n\ngo 1.22\n\nrequire github.com/delayq/delayq/clients/go/delayqotel "+release(t)+"\n")
 	write(t, folder, "main.go", `package main
 
 import (

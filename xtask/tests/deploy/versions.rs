@@ -32,6 +32,9 @@ fn every_client_has_the_version_of_the_workspace() {
     assert_eq!(lock["version"], VERSION, "npm install --package-lock-only");
     let java = between("clients/java/pom.xml", "<version>", "</version>");
     assert_eq!(java, VERSION);
+    let go = "github.com/delayq/delayq/clients/go v";
+    let go = between("clients/go/delayqotel/go.mod", go, "\n");
+    assert_eq!(go, VERSION);
     let python = "clients/python/src/delayq/__init__.py";
     let python = between(python, "__version__ = \"", "\"");
     assert_eq!(python, of_python(VERSION));
