@@ -1492,8 +1492,8 @@ export interface components {
             method?: string;
             /**
              * @description Standard Webhooks secrets, at most 5: each is `whsec_` and 24 to 64 bytes in base64. Each
-             *     request is signed with all of them. They are never shown again. If absent, the target keeps its secrets, or gets a new one that is
-             *     shown once.
+             *     request is signed with all of them. They are never shown again. If absent, the target keeps
+             *     its secrets, or gets a new one that is shown once.
              */
             secrets?: string[] | null;
             /**
