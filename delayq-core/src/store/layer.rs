@@ -325,10 +325,11 @@ mod tests {
     use super::*;
 
     /// Methods that are written by hand, outside the table.
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 8] = [
         "name",
         "namespace",
         "sql_place",
+        "has_shards",
         "durability",
         "wakeups",
         "close",

@@ -60,21 +60,20 @@ impl Planted {
         let shop = Shop::empty();
         let id = TaskId::new(text).map_or_else(|_| "plain".to_owned(), |id| id.to_string());
         let name = TaskType::new(text).map_or_else(|_| "mail".to_owned(), |name| name.to_string());
-        let job = |id: &str| {
-            let job = DelayQueueJob::raw(&*name, text.as_bytes())
-                .id(id)
-                .after(Duration::ZERO);
-            job.header("tenant", text)
-        };
         // A header that the rules refuse is left out.
-        if shop.tasks.send(job("dead")).await.is_err() {
-            shop.send(&name, "dead", Duration::ZERO).await;
-        }
+        let send = async |id: &str| {
+            let job = DelayQueueJob::raw(&*name, text.as_bytes()).id(id);
+            let job = job.after(Duration::ZERO);
+            let job = if is_header(text) {
+                job.header("tenant", text)
+            } else {
+                job
+            };
+            shop.tasks.send(job).await.unwrap();
+        };
+        send("dead").await;
         shop.end_next(&name, crate::shop::dead(text)).await;
-        if shop.tasks.send(job(&id)).await.is_err() {
-            let plain = DelayQueueJob::raw(&*name, text.as_bytes()).id(&*id);
-            shop.tasks.send(plain.after(Duration::ZERO)).await.unwrap();
-        }
+        send(&id).await;
         let host = InstanceInfo::new(InstanceId::generate(), text, 17, shop.clock.now());
         let host = host.serving(&[TaskType::new(&*name).unwrap()]);
         shop.tasks
@@ -86,9 +85,7 @@ impl Planted {
             .cancel(&name, &id)
             .await
             .unwrap();
-        if shop.tasks.send(job("later")).await.is_err() {
-            shop.send(&name, "later", Duration::ZERO).await;
-        }
+        send("later").await;
         end_in_history(&shop, &name, &id, text).await;
         let query = |path: &str, fields: &[(&str, &str)]| format!("{path}?{}", encoded(fields));
         let of = ("type", &*name);
@@ -142,8 +139,14 @@ impl Planted {
     }
 }
 
+/// True if the text can be the value of a header.
+fn is_header(text: &str) -> bool {
+    let is_control = |c: char| c.is_ascii_control() && c != '\t';
+    !text.contains(is_control) && text.trim_matches([' ', '\t']) == text
+}
+
 /// A harmless text that is as the hostile one where the pages may differ for good reason: whether
-/// it can be a type or an id, is JSON, can be edited as text, is a number or empty.
+/// it can be a type, an id or a header, is JSON, can be edited as text, is a number or empty.
 fn harmless(hostile: &str) -> String {
     let is_type = TaskType::new(hostile).is_ok();
     let is_id = TaskId::new(hostile).is_ok();
@@ -153,7 +156,8 @@ fn harmless(hostile: &str) -> String {
         (true, _, false) => return "harmless".to_owned(),
         (_, true, true) => return "\"harmless\"".to_owned(),
         (_, true, false) => return "harmless,id".to_owned(),
-        (false, false, true) => return "\"harmless text\"".to_owned(),
+        (false, false, true) if is_header(hostile) => return "\"harmless text\"".to_owned(),
+        (false, false, true) => return "\"harmless text\" ".to_owned(),
         _ => {}
     }
     let control = if hostile.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
@@ -162,7 +166,8 @@ fn harmless(hostile: &str) -> String {
         ""
     };
     let pad = "x".repeat(hostile.chars().count().saturating_sub(14).min(4_000));
-    format!("harmless text {control}{pad}")
+    let end = if is_header(hostile) { "" } else { " " };
+    format!("harmless text{control}{pad}{end}")
 }
 
 /// A page whose content the text decides, such as what a search finds: it may have more or fewer of
