@@ -21,6 +21,11 @@ const PREVIOUS_SERVER: &str = "e58dbf04";
 const PROGRAM: &str = "beside-instance";
 const EARLIER_PROGRAM: &str = "beside-instance-earlier";
 
+/// The server of the earlier revision: a program of its own, too. As members of a workspace, the
+/// crates of both trees would be the same ones to cargo.
+const EARLIER_SERVER: &str = "beside-server-earlier";
+const SERVER_MAIN: &str = "fn main() -> std::process::ExitCode {\n    delayq_server::main()\n}\n";
+
 /// Which revision to run beside this tree.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -45,15 +50,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ));
         return left_out.judge();
     };
-    let folder = proof::target().join("beside").join(&commit);
-    unpack(&commit, &folder)?;
-    let manifest = write_package(&folder)?;
-    let earlier = proof::call("cargo build --bin").word(EARLIER_PROGRAM);
-    earlier
-        .word("--manifest-path")
-        .word(manifest.display().to_string())
-        .run()?;
-    let earlier_server = server_of(&of_server)?;
+    let proofs = fs::read_to_string(root().join("proof/Cargo.toml"))?;
+    let folder = unpacked(&commit)?;
+    build(&folder, EARLIER_PROGRAM, &manifest_of(&folder, &proofs))?;
+    let folder = unpacked(&of_server)?;
+    write_if_new(&folder.join("main.rs"), SERVER_MAIN)?;
+    build(&folder, EARLIER_SERVER, &server_manifest(&folder, &proofs))?;
     Call::new("cargo build --locked --package delayq-server").run()?;
     proof::call("cargo build --locked --package delayq-beside --bins").run()?;
     let built = proof::target().join("debug");
@@ -62,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for (option, file) in [
         ("--earlier", built.join(EARLIER_PROGRAM)),
         ("--present", built.join(PROGRAM)),
-        ("--earlier-server", earlier_server),
+        ("--earlier-server", built.join(EARLIER_SERVER)),
         ("--present-server", built.join("delayq-server")),
     ] {
         driver = driver.word(option).word(file.display().to_string());
@@ -77,22 +79,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     driver.run()
 }
 
-/// The server of a commit, which is built once.
-fn server_of(commit: &str) -> Result<PathBuf, Failure> {
-    let folder = proof::target().join("beside").join(commit);
-    let server = folder.join("delayq-server");
-    if server.is_file() {
-        return Ok(server);
-    }
-    unpack(commit, &folder)?;
-    let manifest = folder.join("tree/Cargo.toml");
-    proof::call("cargo build --locked --package delayq-server --manifest-path")
-        .word(manifest.display().to_string())
-        .run()?;
-    fs::copy(proof::target().join("debug/delayq-server"), &server)?;
-    Ok(server)
-}
-
 /// The commit's full name.
 fn commit_of(revision: &str) -> Option<String> {
     let call = Call::new("git rev-parse --verify --quiet --end-of-options");
@@ -100,12 +86,13 @@ fn commit_of(revision: &str) -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-/// Puts the files of the commit into `tree` of the folder, once. They carry the time of the commit,
-/// so cargo builds them once, too.
-fn unpack(commit: &str, folder: &Path) -> Result<(), Failure> {
+/// The folder of a commit, with its files in `tree`, once. They carry the time of the commit, so
+/// cargo builds them once, too.
+fn unpacked(commit: &str) -> Result<PathBuf, Failure> {
+    let folder = proof::target().join("beside").join(commit);
     let tree = folder.join("tree");
     if tree.is_dir() {
-        return Ok(());
+        return Ok(folder);
     }
     let partial = folder.join("partial");
     if partial.exists() {
@@ -126,37 +113,36 @@ fn unpack(commit: &str, folder: &Path) -> Result<(), Failure> {
     fs::remove_file(&archive)?;
     // Only a whole tree gets its name.
     fs::rename(&partial, &tree)?;
-    Ok(())
+    Ok(folder)
 }
 
-/// Writes a package with the program of this tree and the crates of the earlier one; returns its
-/// manifest. Its dependencies are as the earlier one locked them.
-fn write_package(folder: &Path) -> Result<PathBuf, Failure> {
-    let package = folder.join("program");
+/// Builds a package of its own with crates of the earlier tree. Its dependencies are as that one
+/// locked them.
+fn build(folder: &Path, name: &str, manifest: &str) -> Result<(), Failure> {
+    let package = folder.join(name);
     fs::create_dir_all(&package)?;
-    let proofs = fs::read_to_string(root().join("proof/Cargo.toml"))?;
-    let manifest = package.join("Cargo.toml");
-    write_if_new(&manifest, &manifest_of(folder, &proofs))?;
+    let file = package.join("Cargo.toml");
+    write_if_new(&file, manifest)?;
     let lock = package.join("Cargo.lock");
     if !lock.exists() {
         fs::copy(folder.join("tree/Cargo.lock"), lock)?;
     }
-    Ok(manifest)
+    let call = proof::call("cargo build --bin").word(name);
+    call.word("--manifest-path")
+        .word(file.display().to_string())
+        .run()
 }
 
-/// The manifest: the dependencies and the profile of the proofs, so that most is built only once.
+/// The manifest of the program: the dependencies and the profile of the proofs, so that most is
+/// built only once.
 fn manifest_of(folder: &Path, proofs: &str) -> String {
     let sources = root().join("proof/beside/src");
+    let package = package_of(EARLIER_PROGRAM, &sources.join("bin/instance/main.rs"));
     let mut text = format!(
-        "# Written by `cargo xtask beside`.\n\
-         [workspace]\nresolver = \"3\"\n\n\
-         [package]\nname = \"{EARLIER_PROGRAM}\"\nedition = \"2024\"\npublish = false\n\n\
-         [lib]\nname = \"delayq_beside\"\npath = {}\n\n\
-         [[bin]]\nname = \"{EARLIER_PROGRAM}\"\npath = {}\n\n\
+        "{package}[lib]\nname = \"delayq_beside\"\npath = {}\n\n\
          [dependencies]\n\
          delayq-plugin = {{ path = {}, features = [\"redis\", \"sqlite\"] }}\n",
         quoted(&sources.join("lib.rs")),
-        quoted(&sources.join("bin/instance/main.rs")),
         quoted(&folder.join("tree/delayq-plugin")),
     );
     for name in ["serde", "serde_json", "tokio", "tracing-subscriber"] {
@@ -164,9 +150,30 @@ fn manifest_of(folder: &Path, proofs: &str) -> String {
         let line = proofs.lines().find(|line| line.starts_with(&start));
         text.extend(line.into_iter().chain(["\n"]));
     }
-    let profile = proofs.find("[profile.dev]").and_then(|at| proofs.get(at..));
-    text.extend(["\n", profile.unwrap_or_default()]);
-    text
+    text + "\n" + profile_of(proofs)
+}
+
+/// The manifest of the server.
+fn server_manifest(folder: &Path, proofs: &str) -> String {
+    let text = package_of(EARLIER_SERVER, &folder.join("main.rs"));
+    let server = quoted(&folder.join("tree/server/delayq-server"));
+    let profile = profile_of(proofs);
+    format!("{text}[dependencies]\ndelayq-server = {{ path = {server} }}\n\n{profile}")
+}
+
+fn package_of(name: &str, main: &Path) -> String {
+    format!(
+        "# Written by `cargo xtask beside`.\n\
+         [workspace]\nresolver = \"3\"\n\n\
+         [package]\nname = \"{name}\"\nedition = \"2024\"\npublish = false\n\n\
+         [[bin]]\nname = \"{name}\"\npath = {}\n\n",
+        quoted(main),
+    )
+}
+
+fn profile_of(proofs: &str) -> &str {
+    let at = proofs.find("[profile.dev]");
+    at.and_then(|at| proofs.get(at..)).unwrap_or_default()
 }
 
 /// A path as TOML has it.
@@ -205,5 +212,9 @@ mod tests {
         ];
         assert!(dependencies.into_iter().all(has), "{manifest}");
         assert!(has("[profile.dev]") && has("delayq-plugin = { path = \"/earlier/tree/"));
+        let server = server_manifest(Path::new("/earlier"), &proofs);
+        assert!(
+            server.contains("delayq-server = { path = \"/earlier/tree/server/delayq-server\" }")
+        );
     }
 }
