@@ -175,7 +175,7 @@ fn refused(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
             fence: settled,
             answer,
             ..
-        } => settled == fence && answer != Some(SettleAnswer::LockLost),
+        } => settled == fence && SettleAnswer::may_count(answer),
         Step::EndedByClaim { .. } => other.to >= own.row.from,
         _ => false,
     });

@@ -362,6 +362,7 @@ fn answer(row: &Row) -> Option<&'static str> {
         Step::Settle { end, answer, .. } => match (answer, end) {
             (None, _) => "settle: in doubt",
             (Some(SettleAnswer::LockLost), _) => "settle: lock lost",
+            (Some(SettleAnswer::Busy), _) => "settle: busy",
             (_, End::Done) => "settle: done",
             (_, End::Retry { .. }) => "settle: retry",
             (_, End::Release { .. }) => "settle: release",

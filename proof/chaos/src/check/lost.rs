@@ -170,9 +170,7 @@ fn was_discarded(view: &TaskView<'_>, sent: &Row) -> bool {
 /// Whether it may be dead: only such tasks are discarded.
 fn died_unseen(view: &TaskView<'_>, sent: &Row) -> bool {
     let may_die = |row: &Row| match row.step {
-        Step::Settle { end, answer, .. } => {
-            end == End::Dead && answer != Some(SettleAnswer::LockLost)
-        }
+        Step::Settle { end, answer, .. } => end == End::Dead && SettleAnswer::may_count(answer),
         Step::EndedByClaim { state, .. } => state == TaskState::Dead,
         _ => false,
     };
@@ -233,7 +231,7 @@ fn is_ended_unseen(view: &TaskView<'_>) -> bool {
     let given_up = |row: &Row| match row.step {
         Step::Settle { end, answer, .. } => {
             let again = matches!(end, End::Retry { .. } | End::Release { .. });
-            again && answer != Some(SettleAnswer::LockLost) && view.is_marked(row)
+            again && SettleAnswer::may_count(answer) && view.is_marked(row)
         }
         _ => false,
     };

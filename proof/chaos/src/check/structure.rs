@@ -172,7 +172,7 @@ fn sent(view: &TaskView<'_>) -> bool {
 
 fn leads_to(view: &TaskView<'_>, row: &Row, state: TaskState) -> bool {
     match row.step {
-        Step::Settle { end, answer, .. } if answer != Some(SettleAnswer::LockLost) => {
+        Step::Settle { end, answer, .. } if SettleAnswer::may_count(answer) => {
             let ends_in = match end {
                 End::Done => TaskState::Done,
                 End::Dead => TaskState::Dead,

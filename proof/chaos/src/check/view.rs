@@ -103,7 +103,7 @@ impl<'a> TaskView<'a> {
         self.rows.iter().filter(|row| match row.step {
             Step::Settle { end, answer, .. } => {
                 let ends = matches!(end, End::Done | End::Dead | End::Expired);
-                ends && answer != Some(SettleAnswer::LockLost)
+                ends && SettleAnswer::may_count(answer)
             }
             Step::Cancel { answer } => matches!(answer, Some(CancelAnswer::Cancelled) | None),
             Step::EndedByClaim { .. } => true,

@@ -211,6 +211,15 @@ pub enum SettleAnswer {
     Settled,
     /// It does not: the lock is somebody else's, or the task has ended.
     LockLost,
+    /// It does not yet: somebody else has the record, and it is to be settled again.
+    Busy,
+}
+
+impl SettleAnswer {
+    /// True if the settlement with this answer, or without any, may count.
+    pub(crate) fn may_count(answer: Option<Self>) -> bool {
+        matches!(answer, None | Some(Self::Settled))
+    }
 }
 
 /// A lock to extend.

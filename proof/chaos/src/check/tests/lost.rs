@@ -5,7 +5,7 @@ use delayq_core::TaskState;
 use super::planted;
 use super::scene::{BYTES, LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
-use crate::event::{Asked, CancelAnswer, End, Explains, SubmitAnswer, Target, What};
+use crate::event::{Asked, CancelAnswer, End, Explains, SettleAnswer, SubmitAnswer, Target, What};
 
 /// Claim and remove in one step: whoever dies with the task takes it along.
 #[test]
@@ -235,6 +235,25 @@ fn an_orphan_in_the_index() {
             scene.audited("a", "is in the index of due times and has no record");
         }
     });
+}
+
+#[test]
+fn a_settlement_that_the_store_was_too_busy_for() {
+    planted(
+        Promise::Structure,
+        "a state without a cause",
+        |scene, bug| {
+            scene.submit(10, "a", 0);
+            scene.works(11, "w1", "a", (2, 1));
+            let busy = Some(SettleAnswer::Busy);
+            scene.settle_answered(15, "w1", "a", (2, End::Done, busy));
+            if !bug {
+                let settled = Some(SettleAnswer::Settled);
+                scene.settle_only(16, "w1", "a", (2, End::Done, settled));
+            }
+            scene.stored("a", TaskState::Done, (16, 1));
+        },
+    );
 }
 
 #[test]

@@ -109,6 +109,7 @@ pub(super) fn settle_answer(outcome: SettleOutcome) -> SettleAnswer {
     match outcome {
         SettleOutcome::Settled => SettleAnswer::Settled,
         SettleOutcome::LockLost => SettleAnswer::LockLost,
+        SettleOutcome::Busy => SettleAnswer::Busy,
         _ => not_known(outcome),
     }
 }
